@@ -3,7 +3,7 @@
 import pytest
 
 from pgdyno.plan import catalogue
-from tests.unit.test_plan_answer import warned
+from tests.unit.test_plan_problems import warned
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in catalogue()])

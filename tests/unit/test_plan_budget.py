@@ -54,7 +54,7 @@ def needed(refused: pytest.ExceptionInfo[UsageError]) -> float:
     return parse_duration_s(present(re.search(r"about (\w+)", present(refused.value.hint)))[1])
 
 
-def said(fitted: Fitted) -> list[str]:
+def reductions_of(fitted: Fitted) -> list[str]:
     return [str(each) for each in fitted.gave_up]
 
 
@@ -70,7 +70,7 @@ def test_steps_keep_their_proportions_and_are_not_shorter_than_a_trial() -> None
     wanted = load_plan("insert-benchmark").plan
     fitted = fit(wanted, room(300))
     assert seconds(fitted.plan) <= 300
-    assert said(fitted) == ["steps have 20 % of their time and transactions"]
+    assert reductions_of(fitted) == ["steps have 20 % of their time and transactions"]
     fill, *_, last = planned_trials(fitted.plan)
     assert plan_of_load(fitted.plan, fill.point).trial.transactions == 2070
     assert plan_of_load(fitted.plan, last.point).trial.duration == 12
@@ -167,13 +167,13 @@ def test_settings_and_transactions_come_down_to_the_machine() -> None:
     fitted = fit(plan(target={"a": target, "b": target}), room(10_000_000))
     assert {spec.settings["shared_buffers"] for spec in fitted.plan.target.values()} == {"3072MB"}
     assert {spec.settings["work_mem"] for spec in fitted.plan.target.values()} == {"4096"}
-    assert said(fitted) == ["shared_buffers is 3072MB instead of 50GB"]
+    assert reductions_of(fitted) == ["shared_buffers is 3072MB instead of 50GB"]
     wal = fit(plan(target={"a": with_settings(max_wal_size="150GB", min_wal_size="30GB")}), room(100_000))
-    assert said(wal) == ["max_wal_size is 12288MB instead of 150GB", "min_wal_size is 3072MB instead of 30GB"]
+    assert reductions_of(wal) == ["max_wal_size is 12288MB instead of 150GB", "min_wal_size is 3072MB instead of 30GB"]
     assert fit(wal.plan, room(100_000)).gave_up == []
     fitted = fit(plan(trial={"transactions": 90_000}), room(200))
     assert fitted.plan.trial.transactions is None
-    assert said(fitted)[0].endswith("instead of 90,000 transactions per client")
+    assert reductions_of(fitted)[0].endswith("instead of 90,000 transactions per client")
 
 
 def curve(*clients: int) -> list[Point]:
@@ -268,7 +268,7 @@ def test_trials_of_tpch_keep_their_queries_so_that_the_scale_factor_is_reduced()
     assert len(fitted.plan.points()) == 2
     # decimal units, as in reports
     shown = rf"the scale factor is {re.escape(f'{factor:g}')} \([0-9.]+ [MG]B\) instead of 1"
-    assert re.fullmatch(shown, "; ".join(said(fitted)))
+    assert re.fullmatch(shown, "; ".join(reductions_of(fitted)))
     assert Plan.from_resolved(fitted.plan.as_resolved()).workload == workload
 
 
@@ -318,7 +318,7 @@ def test_standbys_take_time_disk_and_memory() -> None:
     ]
     assert scales[1] <= scales[0] / 3 + 1
     assert fit(alone, room(100_000)).gave_up == []
-    assert said(fit(three, room(100_000))) == ["shared_buffers is 2048MB instead of 6GB"]
+    assert reductions_of(fit(three, room(100_000))) == ["shared_buffers is 2048MB instead of 6GB"]
 
 
 def test_a_budget_includes_start_end_and_downloads_and_the_one_named_in_the_error_is_enough() -> None:

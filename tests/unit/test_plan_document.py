@@ -187,13 +187,7 @@ def test_an_assignment_splits_where_it_was_put_together(key: str, place: int, va
 
 SCHEMA = plan_schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
-GOOD: dict[str, Any] = {
-    "name": "mine",
-    "target": {"pg18": {"kind": "embedded", "version": "18"}},
-    "workload": {"scripts": ["select-only"]},
-    "sweep": {"clients": [1, 4]},
-    "trial": {"duration": "10s"},
-}
+GOOD = tomllib.loads(small_plan(sweep="clients = [1, 4]"))
 WHOLE = """\
 name = "whole"
 [target.a]

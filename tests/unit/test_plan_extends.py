@@ -192,13 +192,13 @@ extensions = [{ source = "bw", patches = ["./v1.patch"] }]
 
 
 def test_what_cannot_be_built_is_a_problem_of_its_line(folder: Path) -> None:
+    touch(folder, "pg/configure", "bw/Makefile")
     for target, path in (
         ('kind = "build"\nsource = "pg"\npatches = ["gone.patch"]', "target.new.patches[0]"),
         ('kind = "build"\nsource = "gone"', "target.new.source"),
         ('kind = "build"\nsource = "pg"\nextensions = [{ source = "pg" }]', "target.new.extensions[0].source"),
         ('kind = "embedded"\nversion = "18"\nextensions = [{ source = "bw" }]', "target.new.extensions"),
     ):
-        touch(folder, "pg/configure", "bw/Makefile")
         ((source, line, found),) = places(folder, f'extends = "base"\nname = "mine"\n[target.new]\n{target}\n')
         assert (source, found) == (None, path) or (Path(str(source)).name, found) == ("mine.toml", path)
         assert line is not None

@@ -52,6 +52,8 @@ def test_a_file_comes_before_the_catalogue_and_a_folder_does_not(mine: Path) -> 
 
 @pytest.mark.usefixtures("mine")
 def test_what_is_no_plan_that_can_be_read(mine: Path) -> None:
+    # a TOML file that is no plan is not offered
+    (mine.parent / "pyproject.toml").write_text("[project]\n")
     for source, hint in (
         ("quik", "did you mean quick?"),
         ("mnie.toml", "did you mean mine.toml?"),
@@ -59,8 +61,6 @@ def test_what_is_no_plan_that_can_be_read(mine: Path) -> None:
         ("./quick", "catalogue: "),
         ("mine.toml/x", "catalogue: "),
     ):
-        # a TOML file that is no plan is not offered
-        (mine.parent / "pyproject.toml").write_text("[project]\n")
         with pytest.raises(UsageError) as caught:
             load_plan(source)
         assert f"plan {source} does not exist" in caught.value.message

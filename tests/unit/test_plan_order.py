@@ -26,12 +26,6 @@ def swept(clients: int, scales: int, settings: int) -> list[Point]:
     ]
 
 
-def arms_of(places: list[Place]) -> str:
-    """Returns a letter per arm, in the order of their first trials."""
-    letters: dict[object, str] = {}
-    return "".join(letters.setdefault(arm(at.target, at.point), chr(65 + len(letters))) for at in places)
-
-
 def changes(values: list[object]) -> int:
     return sum(before != after for before, after in pairwise(values))
 
@@ -111,9 +105,6 @@ def test_interleaved_repeats_go_through_all_points_that_can_be_interleaved() -> 
     assert resolved_order(None, ["a", "b"], alone) == "interleaved"
     assert resolved_order("randomised", ["a"], alone) == "randomised"
     assert in_order("interleaved", ["a"], alone, 2, 1) == in_order("as-listed", ["a"], alone, 2, 1)
-
-
-# ---- trials ----
 
 
 def plan(sweep: dict[str, Any], *, targets: tuple[str, ...] = ("pg18",), **trial: object) -> Plan:

@@ -280,7 +280,6 @@ def test_a_new_plan_has_every_section_and_the_name_of_its_file() -> None:
 
 
 def test_commented_out_lines_are_valid(tmp_path: Path) -> None:
-    """Each commented-out key is valid without its comment mark."""
     lines = new_plan(tmp_path / "mine.toml").splitlines()
     options = [at for at, line in enumerate(lines) if re.match(r"# [\w.]+ = ", line)]
     assert len(options) > 10

@@ -1,4 +1,4 @@
-"""[[event]], [[phase]], [probe], [hooks], [reset] and limits of trials in a plan: mistakes and their lines, options."""
+"""[[event]], [[phase]], [probe], [hooks], [reset] and limits of trials in a plan: mistakes, lines and options."""
 
 import tomllib
 from pathlib import Path
@@ -17,8 +17,6 @@ from pgdyno.probe import LocalProbe, ProbeOutput, StandbyProbes
 from pgdyno.records import Point, ProbeRecord
 from pgdyno.run.engine import phases_toml, trial_options
 from tests.unit.plan_sample import load, loaded, problems, refuse, small_plan, the_problem
-
-# ---- events ----
 
 PLAN = small_plan('scripts = ["tpcb-like"]', new="18")
 LAST = PLAN.count("\n")
@@ -84,7 +82,7 @@ def test_events_over_the_network_need_only_a_connection(tmp_path: Path) -> None:
         assert load(tmp_path, DSN + event("1s", do)).event[0].at == 1
 
 
-def test_clients_come_back_where_events_drop_connections_and_pauses_are_in_seconds(tmp_path: Path) -> None:
+def test_clients_come_back_where_events_drop_connections_or_connect_for_each_transaction(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN + event("3s", '"kill"'))
     assert plan.reconnect() == plan.as_resolved()["trial"]["reconnect"] == "always"
     assert "--reconnect" in options(plan)
@@ -98,6 +96,17 @@ def test_clients_come_back_where_events_drop_connections_and_pauses_are_in_secon
     assert "or give up after 30 s" in in_each_trial(limited)[1]
     plan = load(tmp_path, PLAN + event("3s", '"pause"', 'for = "2s"') + event("6s", '{ command = "sync" }'))
     assert plan.as_resolved()["event"][0] == {"at": 3.0, "do": "pause", "for": 2.0}
+    # one that connects for each transaction counts refusals unless its clients reconnect, and may have more clients
+    each = PLAN.replace("[sweep]", 'connect = "each"\n[sweep]')
+    assert {"--connect", "--count-refusals"} <= set(options(load(tmp_path, each)))
+    killed = options(load(tmp_path, each + event("3s", '"kill"')))
+    assert {"--connect", "--reconnect"} <= set(killed)
+    assert "--count-refusals" not in killed
+    small = PLAN.replace("[workload]", "settings = { max_connections = 10 }\n[workload]").replace(
+        "clients = 1", "clients = 40"
+    )
+    assert "40 clients are too many" in problems(tmp_path, small)[0].message
+    assert load(tmp_path, small.replace("[sweep]", 'connect = "each"\n[sweep]')).workload.connect == "each"
 
 
 def test_wrong_times_for_reconnecting_and_ledgers_that_nobody_writes_into_are_refused(tmp_path: Path) -> None:
@@ -123,22 +132,6 @@ def test_wrong_times_for_reconnecting_and_ledgers_that_nobody_writes_into_are_re
         else:
             refuse(tmp_path, text, "trial.ledger", "", ":ledger_seq", LAST + 1)
 
-
-def test_a_load_that_connects_for_each_transaction(tmp_path: Path) -> None:
-    """It counts refusals unless its clients reconnect, and may have more clients than the server."""
-    each = PLAN.replace("[sweep]", 'connect = "each"\n[sweep]')
-    assert {"--connect", "--count-refusals"} <= set(options(load(tmp_path, each)))
-    killed = options(load(tmp_path, each + event("3s", '"kill"')))
-    assert {"--connect", "--reconnect"} <= set(killed)
-    assert "--count-refusals" not in killed
-    small = PLAN.replace("[workload]", "settings = { max_connections = 10 }\n[workload]").replace(
-        "clients = 1", "clients = 40"
-    )
-    assert "40 clients are too many" in problems(tmp_path, small)[0].message
-    assert load(tmp_path, small.replace("[sweep]", 'connect = "each"\n[sweep]')).workload.connect == "each"
-
-
-# ---- phases ----
 
 PHASED = """\
 name = "spike"
@@ -197,9 +190,6 @@ def test_phases_are_the_length_of_a_trial_and_mistakes_have_their_lines(tmp_path
         refuse(tmp_path, PHASED.replace(old, new, 1), path, message, line=line)
 
 
-# ---- the probe ----
-
-
 def probe_options(folder: Path, text: str, data: Path | None = Path("/d")) -> set[str]:
     probe = load(folder, f"{PLAN}[probe]\n{text}").probe
     return set(LocalProbe(probe, {}, data, Path("lines"), Path("log")).options or [])
@@ -255,9 +245,6 @@ WRONG_QUERIES: list[tuple[dict[str, object], str]] = [
     ({"query": [QUERY | {"name": "a:b"}]}, "is not a name"),
     ({"query": [QUERY | {"name": f"q{number}"} for number in range(9)]}, "at most 8"),
 ]
-
-
-# ---- limits and hooks ----
 
 
 def test_mistakes_in_limits_and_hooks_have_their_lines(tmp_path: Path) -> None:
@@ -381,25 +368,20 @@ KEPT = RESET.replace('version = "18.1"', 'version = "18.1"\nkeep_data = true')
 IN_MEMORY = ELSEWHERE.replace(MEMORY, "tmpfs")
 
 
-@pytest.mark.parametrize(
-    ("plan", "way", "said"),
-    [
-        (ELSEWHERE, "btrfs", "/dev/shm is on tmpfs"),
-        (ELSEWHERE, "reflink", "/dev/shm is on tmpfs, where files cannot share blocks"),
-        (IN_MEMORY, "btrfs", "its cluster is in memory"),
-        (KEPT, "zfs", "its cluster is kept (keep_data)"),
-    ],
-)
-def test_a_snapshot_that_a_file_system_cannot_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str, way: str, said: str
-) -> None:
+def test_a_snapshot_that_a_file_system_cannot_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = the_problem(tmp_path, RESET + 'method = "snapshot"\nsnapshot = "btrfs"')
     assert missing.message == "program btrfs is not on the PATH"
     programs(tmp_path, "btrfs", "zfs")
-    message = f'"{way}" is not possible for target new: {said}'
-    refuse(tmp_path, plan + f'method = "snapshot"\nsnapshot = "{way}"', "reset.snapshot", message)
-    load(tmp_path, plan + 'method = "snapshot"\nsnapshot = "copy"')
+    for plan, way, said in (
+        (ELSEWHERE, "btrfs", "/dev/shm is on tmpfs"),
+        (ELSEWHERE, "reflink", "/dev/shm is on tmpfs, where files cannot share blocks"),
+        (IN_MEMORY, "btrfs", "its cluster is in memory"),
+        (KEPT, "zfs", "its cluster is kept (keep_data)"),
+    ):
+        message = f'"{way}" is not possible for target new: {said}'
+        refuse(tmp_path, plan + f'method = "snapshot"\nsnapshot = "{way}"', "reset.snapshot", message)
+        load(tmp_path, plan + 'method = "snapshot"\nsnapshot = "copy"')
 
 
 COPY = "restore the cluster from a stopped copy"

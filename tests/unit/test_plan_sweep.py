@@ -130,9 +130,6 @@ def test_arithmetic_is_pythons(text: str) -> None:
     assert parse_expression(text).number(NAMES) == expected
 
 
-# ---- ranges ----
-
-
 def test_values_of_ranges_and_malformed_ones() -> None:
     for text, values in (
         ("1..4", "1 2 3 4"), (" 2 .. 10  step  4 ", "2 6 10"), ("2..9 step 4", "2 6"), ("7..7", "7"),
@@ -277,9 +274,7 @@ WRONG = [
     ('clients = "1GB..4GB"', "clients", 1, "has a unit", "leave the unit out"),
     ('clients = "0..4"', "clients", 1, "must be at least 1", None),
     ('clients = "1..2 step 0.5"', "clients", 1, "must be a whole number, not", None),
-    ('clients = "4"', "clients", 1, "must be a whole number", "without quotes"),
     ('clients = "1-8"', "clients", 1, "names no parameter", '"1..8"'),
-    ("clients = 1\norder = 'x'", "order", 2, "unknown key", "order belongs in [trial]"),
     ("clients = 1\nexclude = 'clients = 1'", "exclude", 2, "is not a condition", "write =="),
     ("points = { clients = 1 }", "points", 1, "must be a list", None),
     ("clients = 1\nsettings = 5", "settings", 2, "must be a table", None),
@@ -319,7 +314,6 @@ WRONG = [
     ('clients = 1\nvariables.a = ""', "variables.a", 2, "cannot be empty", None),
     ('clients = 1\n"setings.work_mem" = 1', '"setings.work_mem"', 2, "unknown key", "did you mean settings.work_mem?"),
     ("clients = 1\nshared_buffers = 1", "shared_buffers", 2, "unknown key", "settings.shared_buffers"),
-    ("clients = [1, 2, 2]", "clients[2]", 1, "2 is listed twice", None),
     ('clients = ["1..4", 3]', "clients[1]", 1, "3 is listed twice", None),
     ('clients = 4\nworkers = ["clients / 2", 2]', "workers[1]", 2, "equals another item", None),
     ('clients = 1\nexclude = ["clients >"]', "exclude[0]", 2, "is not an expression", None),
@@ -338,7 +332,6 @@ WRONG = [
     ('points = [{ clients = 3, "settings.port" = 1 }]', "points[0].settings.port", 1, "free one", None),
     ("points = [{ clients = 3, workers = 4 }]", "points[0].workers", 1, "4 workers are more", None),
     ('clients = "1..200"\nscale = "1..200"', "", 0, "has 40,000 combinations", "reduce the sweep"),
-    ('clients = 1\nprotocol = "prepard"', "protocol", 2, "must be", 'did you mean "prepared"?'),
 ]  # fmt: skip
 
 

@@ -6,16 +6,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.plan.known_settings import NEEDS_RELOAD, NEEDS_START, network_refusal
-from tests.unit.plan_sample import load, refuse, the_problem
+from tests.unit.plan_sample import load, refuse, small_plan, the_problem
 
-REST = """\
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = 200
-[trial]
-duration = "10s"
-"""
+REST = "[workload]" + small_plan(sweep="clients = 200").partition("[workload]")[2]
 HEAD = 'name = "mine"\n[target.far]\n'
 FIRST = HEAD.count("\n") + 1
 """Line of the first key of the target."""
@@ -87,8 +80,8 @@ def test_wrong_targets_and_hosts_over_ssh_are_refused_and_settings_in_any_case(t
         text = plan_on(f'{DSN}[target.far.ssh]\n{host}{key} = "{value}"\n')
         found = refuse(tmp_path, text, f"target.far.ssh.{key}", message, line=FIRST + (3 if key == "host" else 4))
         assert found.message == message or key == "host"
-        # only a server over the network has one
-        refuse(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'), "target.far.ssh", "")
+    # only a server over the network has one
+    refuse(tmp_path, plan_on(EMBEDDED + '[target.far.ssh]\nhost = "db1"\n'), "target.far.ssh", "")
 
 
 THEIRS = DSN + 'database = "theirs"\nallow_existing = true\n'

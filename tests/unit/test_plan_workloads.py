@@ -16,8 +16,6 @@ from tests.present import present
 from tests.unit.capture_sample import write_capture
 from tests.unit.plan_sample import load, loaded, problems, refuse, small_plan, the_problem
 
-# ---- Lua ----
-
 LUA = small_plan("", "clients = 2\nvariables.range_size = [10, 20]").replace("[workload]\n", "") + "[workload]\n"
 
 
@@ -60,8 +58,6 @@ def test_keys_that_do_not_fit_lua_are_refused(tmp_path: Path) -> None:
     assert the_problem(tmp_path, LUA + 'lua = "a.lua"\n', "trial.ledger=true").path == "trial.ledger"
 
 
-# ---- sbtest ----
-
 SBTEST = small_plan('scripts = ["point.sql"]\ndataset = "sbtest"\ntables = 10\ntable_size = 100000', "clients = 2")
 
 
@@ -98,9 +94,6 @@ def test_the_size_of_sbtest_is_tables_and_rows_in_each_and_other_keys_are_refuse
     ):
         found = [f"{each.path}: {each.message}" for each in problems(tmp_path, SBTEST.replace(old, new))]
         assert any(said in each for each in found), found
-
-
-# ---- TPC-C ----
 
 
 def tpcc(workload: str = "") -> str:
@@ -157,33 +150,44 @@ def texts(folder: Path, text: str, **variables: str) -> list[str]:
     return [each for _, each, _ in read(folder, text, **variables)]
 
 
-QUOTED = [
-    "SELECT ';', 'it''s;'",
-    "SELECT E'\\';'",
-    "SELECT $$;$$",
-    "SELECT $Tag$; $tag$ $$ ;$Tag$",
-    'SELECT 1 AS "a;"";"',
-    "SELECT 1 /* ; /* ; */ ' */",
-    "SELECT 1 -- ; '\n",
-    "SELECT 'two\nlines;'",
-    "DO $$\nBEGIN\n  PERFORM 1;\nEND;\n$$",
-    "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT CASE WHEN true THEN 2 END; END",
-    "CREATE OR REPLACE PROCEDURE p() BEGIN ATOMIC\nINSERT INTO t VALUES (1);\nEND",
-    "CREATE RULE r AS ON INSERT TO t DO (DELETE FROM a; DELETE FROM b)",
-    "SELECT a$b$c, date'\\', e'\\';', type$x FROM t",
-    "BEGIN",
-]
-
-
 def test_what_a_file_says_is_read_by_psql_s_rules_and_mistakes_have_file_and_line(tmp_path: Path) -> None:
-    for statement in QUOTED:
+    for statement in (
+        "SELECT ';', 'it''s;'",
+        "SELECT E'\\';'",
+        "SELECT $$;$$",
+        "SELECT $Tag$; $tag$ $$ ;$Tag$",
+        'SELECT 1 AS "a;"";"',
+        "SELECT 1 /* ; /* ; */ ' */",
+        "SELECT 1 -- ; '\n",
+        "SELECT 'two\nlines;'",
+        "DO $$\nBEGIN\n  PERFORM 1;\nEND;\n$$",
+        "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT CASE WHEN true THEN 2 END; END",
+        "CREATE OR REPLACE PROCEDURE p() BEGIN ATOMIC\nINSERT INTO t VALUES (1);\nEND",
+        "CREATE RULE r AS ON INSERT TO t DO (DELETE FROM a; DELETE FROM b)",
+        "SELECT a$b$c, date'\\', e'\\';', type$x FROM t",
+        "BEGIN",
+    ):
         assert texts(tmp_path, f"{statement};SELECT 2;\nSELECT 3") == [statement.strip(), "SELECT 2", "SELECT 3"]
     text = "SELECT :n, :'n', :\"n\", ':n', $$:n$$, 1::int, a[1:m], x := 2, f('a':1) -- :n\n;"
     (found,) = texts(tmp_path, text, n="it's")
     assert found == "SELECT it's, 'it''s', \"it's\", ':n', $$:n$$, 1::int, a[1:m], x := 2, f('a':1) -- :n"
     assert texts(tmp_path, "\\set b 'x\\ty' :a\n\\set c :'b'\nSELECT :'b', :c;", a="z") == ["SELECT 'x\tyz', 'x\tyz'"]
     assert texts(tmp_path, "SELECT :'p'", p="a\\b") == ["SELECT E'a\\\\b'"]
-    for text, message in WRONG.items():
+    for text, message in {
+        "SELECT 1;\n\\connect x\n": "a.sql:2: \\connect is not supported",
+        "\\! rm -rf x\n": "a.sql:1: \\! is not supported",
+        "SELECT\n:n;": "a.sql:2: the variable n is not known",
+        "\n\\i b.sql": "a.sql:2: cannot read {}/b.sql: no such file or directory",
+        "\\copy t from c.csv": "a.sql:1: cannot read {}/c.csv: no such file or directory",
+        "\\copy t from program 'id'": "a.sql:1: \\copy reads a file",
+        "\\copy t to 'x'": "a.sql:1: \\copy reads a file",
+        "\\set x `id`": "a.sql:1: cannot read the argument at `",
+        "\\set x 1 \\\\ SELECT 1;": "a.sql:1: cannot read the argument at \\",
+        "SELECT 1;\nSELECT 'x\n;": "a.sql:2: ' is not closed",
+        "\\i a.sql": "a.sql:1: more than 32 files include each other",
+        "\\gexec": "a.sql:1: \\gexec needs a query",
+        "SELECT 1;\n\udcff": "a.sql:2: is not UTF-8",
+    }.items():
         (tmp_path / "a.sql").write_bytes(text.encode(errors="surrogateescape"))
         with pytest.raises(SqlFileError) as raised:
             [rows for statement in Reader(tmp_path, {}).read("a.sql") for rows in statement.data]
@@ -212,41 +216,24 @@ def test_statements_have_their_first_line_copy_its_rows_and_files_their_folder(t
     assert found == [copy, (2, "SELECT 7", "sql"), (3, "SELECT 8", "sql")]
 
 
-WRONG = {
-    "SELECT 1;\n\\connect x\n": "a.sql:2: \\connect is not supported",
-    "\\! rm -rf x\n": "a.sql:1: \\! is not supported",
-    "SELECT\n:n;": "a.sql:2: the variable n is not known",
-    "\n\\i b.sql": "a.sql:2: cannot read {}/b.sql: no such file or directory",
-    "\\copy t from c.csv": "a.sql:1: cannot read {}/c.csv: no such file or directory",
-    "\\copy t from program 'id'": "a.sql:1: \\copy reads a file",
-    "\\copy t to 'x'": "a.sql:1: \\copy reads a file",
-    "\\set x `id`": "a.sql:1: cannot read the argument at `",
-    "\\set x 1 \\\\ SELECT 1;": "a.sql:1: cannot read the argument at \\",
-    "SELECT 1;\nSELECT 'x\n;": "a.sql:2: ' is not closed",
-    "\\i a.sql": "a.sql:1: more than 32 files include each other",
-    "\\gexec": "a.sql:1: \\gexec needs a query",
-    "SELECT 1;\n\udcff": "a.sql:2: is not UTF-8",
-}
-
-
 def plan(sql: str = '["schema.sql"]', variables: str = "{}", sweep: str = "") -> str:
     dataset = f'{{ name = "shop", sql = {sql}, variables = {variables} }}'
     return small_plan(f'scripts = ["read.sql"]\ndataset = {dataset}', f"clients = [1, 2]\n{sweep}")
 
 
 def test_plan_check_says_what_is_wrong_with_the_files(tmp_path: Path) -> None:
-    def refused(text: str) -> str:
+    def problem_line(text: str) -> str:
         problem = the_problem(tmp_path, text)
         return f"{problem.line}: {problem.path}: {problem.message}"
 
     schema, rows = tmp_path / "schema.sql", "{ rows = 1 }"
-    assert refused(plan()).startswith(f"7: workload.dataset.sql: schema.sql: cannot read {schema}: no such file")
+    assert problem_line(plan()).startswith(f"7: workload.dataset.sql: schema.sql: cannot read {schema}: no such file")
     schema.write_text("CREATE TABLE t (a int);\nSELECT :rows;\n")
-    assert refused(plan()) == "7: workload.dataset.sql: schema.sql:2: the variable rows is not known"
-    unused = refused(plan(variables="{ rows = 1, other = 2 }"))
+    assert problem_line(plan()) == "7: workload.dataset.sql: schema.sql:2: the variable rows is not known"
+    unused = problem_line(plan(variables="{ rows = 1, other = 2 }"))
     assert unused == "7: workload.dataset.variables.other: no file of the dataset uses it"
     for sql in ('"schema.sql"', "[]", "[[]]", "[1]", '[["schema.sql", 1]]'):
-        wrong = refused(plan(sql, rows))
+        wrong = problem_line(plan(sql, rows))
         assert wrong.startswith("7: workload.dataset.sql: must be a list of SQL files"), sql
     for name, text in {
         "workload.dataset.name": plan(variables=rows).replace('"shop"', '"pgbench"'),
@@ -258,7 +245,6 @@ def test_plan_check_says_what_is_wrong_with_the_files(tmp_path: Path) -> None:
 
 @pytest.fixture
 def two(tmp_path: Path) -> str:
-    """A plan whose dataset has two variables."""
     (tmp_path / "schema.sql").write_text("SELECT :rows, :parts;\n")
     return plan(variables="{ rows = 1e6, parts = 1 }")
 
@@ -289,14 +275,7 @@ def test_plan_check_lists_programs_that_the_files_start(tmp_path: Path, two: str
     assert present(below.workload.own_data).sql == ["../schema.sql"]
 
 
-HEAD = """\
-name = "shop"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-replay = "."
-"""
+HEAD = small_plan('replay = "."').partition("[sweep]")[0]
 
 
 @pytest.fixture
@@ -305,7 +284,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def refused(folder: Path, text: str = HEAD) -> list[str]:
+def problem_texts(folder: Path, text: str = HEAD) -> list[str]:
     return [f"{each.path}: {each.message}" for each in problems(folder, text)]
 
 
@@ -362,12 +341,12 @@ def test_what_a_replay_excludes_is_named(folder: Path) -> None:
         ('[[phase]]\nname = "a"\nduration = "5s"\n', "phase: cannot be combined with workload.replay"),
         ('[search]\nfind = "peak"\n', "search: cannot be combined with workload.replay"),
     ):
-        found = refused(folder, HEAD + more)
+        found = problem_texts(folder, HEAD + more)
         assert any(each.startswith(message) for each in found), found
-    found = refused(folder, 'generators = ["10.0.0.1", "10.0.0.2"]\n' + HEAD)
+    found = problem_texts(folder, 'generators = ["10.0.0.1", "10.0.0.2"]\n' + HEAD)
     assert any("one engine replays all sessions" in each for each in found)
     assert load(folder, HEAD + "allow_captured = true\n").workload.allow_captured
-    found = refused(folder, HEAD.replace('replay = "."', 'scripts = ["select-only"]\nallow_captured = true'))
+    found = problem_texts(folder, HEAD.replace('replay = "."', 'scripts = ["select-only"]\nallow_captured = true'))
     assert any("allow_captured needs a capture" in each for each in found)
     problem = the_problem(folder, small_plan('scripts = ["select-only"]\npace = 2'))
     assert (problem.path, problem.hint) == ("workload.pace", "pace belongs to replay")
@@ -375,23 +354,23 @@ def test_what_a_replay_excludes_is_named(folder: Path) -> None:
 
 def test_a_capture_must_be_complete_and_readable_and_may_be_only_compared(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "none").mkdir()
-    assert refused(tmp_path / "none") == [f"workload.replay: there is no {tmp_path / 'none' / 'capture.json'}"]
+    assert problem_texts(tmp_path / "none") == [f"workload.replay: there is no {tmp_path / 'none' / 'capture.json'}"]
     write_capture(tmp_path / "cut")
     cut = tmp_path / "cut" / "capture.parquet"
     cut.write_bytes(cut.read_bytes()[:-10])
-    assert refused(tmp_path / "cut") == [f"workload.replay: {cut} is cut off or not a Parquet file"]
+    assert problem_texts(tmp_path / "cut") == [f"workload.replay: {cut} is cut off or not a Parquet file"]
     cut.unlink()
-    assert refused(tmp_path / "cut") == [
+    assert problem_texts(tmp_path / "cut") == [
         f"workload.replay: {tmp_path / 'cut'} is incomplete: it has no capture.parquet"
     ]
     (tmp_path / "cut" / "capture.json").write_text('{"format": 1')
-    assert "is damaged" in refused(tmp_path / "cut")[0]
+    assert "is damaged" in problem_texts(tmp_path / "cut")[0]
     write_capture(tmp_path / "views", source="pg_stat_statements")
-    assert "which has no single statements to replay" in refused(tmp_path / "views")[0]
+    assert "which has no single statements to replay" in problem_texts(tmp_path / "views")[0]
     write_capture(tmp_path / "newer", format=2)
-    assert "is of format 2" in refused(tmp_path / "newer")[0]
+    assert "is of format 2" in problem_texts(tmp_path / "newer")[0]
     write_capture(tmp_path / "empty", rows=(), calls=0, most_sessions=0)
-    assert "has no statements" in refused(tmp_path / "empty")[0]
+    assert "has no statements" in problem_texts(tmp_path / "empty")[0]
     text = small_plan('scripts = ["select-only"]\ncaptured = "capture.json"')
     assert load(folder, text).workload.capture == "capture.json"
     problem = the_problem(folder, text.replace("capture.json", "other.json"))

@@ -49,7 +49,19 @@ def test_a_stamp_says_what_was_loaded_and_a_malformed_one_is_ignored() -> None:
     stamp = present(read_stamp(marked(dataset="sbtest", scale=500, tables=tables, checksum=checksum)))
     assert stamp.dataset == Dataset("sbtest", 500, 2) != Dataset("sbtest", 500, 3)
     assert str(stamp.dataset) == "sbtest with 2 tables of 500 rows"
-    for name, comment in NO_STAMPS.items():
+    for name, comment in {
+        "nothing": None,
+        "empty": "",
+        "a user's": "mine",
+        "cut": marked()[:-20],
+        "without its end": marked()[:-1],
+        "not JSON": "[pgdyno-dataset scale]",
+        "a list": "[pgdyno-dataset []]",
+        "of a later format": marked(format=2),
+        "of another scale than its checksum": marked(scale=3),
+        "without tables": marked(tables=None),
+        "with a row less": marked(tables=[{"name": "pgbench_branches", "rows": 1, "oid": 17001}]),
+    }.items():
         assert read_stamp(comment) is None, name
 
 
@@ -76,21 +88,6 @@ def test_a_workload_says_what_is_loaded_and_a_line_what_preparing_took() -> None
     ]
     line = "preparing 2 trials took 1 min 02 s (1.3 s to 1 min 01 s each; reset: template), checking consistency 0.5 s"
     assert preparation_line(made) == line
-
-
-NO_STAMPS = {
-    "nothing": None,
-    "empty": "",
-    "a user's": "mine",
-    "cut": marked()[:-20],
-    "without its end": marked()[:-1],
-    "not JSON": "[pgdyno-dataset scale]",
-    "a list": "[pgdyno-dataset []]",
-    "of a later format": marked(format=2),
-    "of another scale than its checksum": marked(scale=3),
-    "without tables": marked(tables=None),
-    "with a row less": marked(tables=[{"name": "pgbench_branches", "rows": 1, "oid": 17001}]),
-}
 
 
 START = consistency.Balances(accounts=10, tellers=20, branches=30, history=40, rows={"pgbench_history": 5})

@@ -31,14 +31,10 @@ from tests.unit.plan_sample import small_plan
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
 
 PLAN = small_plan(sweep="clients = {clients}") + "[probe]\nprofile = true\n"
-SEARCH = """\
-[search]
-find = "settings"
-over.random_page_cost = "1..4"
-"""
+SEARCH = '[search]\nfind = "settings"\nover.random_page_cost = "1..4"\n'
 
 
-def stored(folder: Path, plan: str, points: list[Point]) -> tuple[LoadedPlan, RunFolder]:
+def plan_and_run(folder: Path, plan: str, points: list[Point]) -> tuple[LoadedPlan, RunFolder]:
     """A plan and its run without a profile, with tps of 100 at the first point, 200 at the second …"""
     path = folder / "profiled.toml"
     path.write_text(plan)
@@ -51,15 +47,13 @@ def stored(folder: Path, plan: str, points: list[Point]) -> tuple[LoadedPlan, Ru
 
 @dataclass(frozen=True)
 class Context:
-    """What profiles need of a run's context."""
-
     plan: Plan
     loaded: LoadedPlan
     folder: RunFolder
 
 
 def profiled(folder: Path, plan: str, points: list[Point]) -> list[tuple[Point, float]]:
-    loaded, run = stored(folder, plan, points)
+    loaded, run = plan_and_run(folder, plan, points)
     return [(arm.trial.point, arm.tps) for arm in arms_to_profile(loaded.plan, run)]
 
 
@@ -77,7 +71,7 @@ def test_the_settings_that_a_search_tries_are_one_arm(tmp_path: Path, costs: tup
 
 def test_arms_that_are_left_out_for_one_reason_are_named_in_one_note(tmp_path: Path) -> None:
     points = [Point(clients=4, protocol="simple", settings={"work_mem": size}) for size in ("4MB", "64MB")]
-    loaded, run = stored(tmp_path, PLAN.format(clients='4\nsettings.work_mem = ["4MB", "64MB"]'), points)
+    loaded, run = plan_and_run(tmp_path, PLAN.format(clients='4\nsettings.work_mem = ["4MB", "64MB"]'), points)
     notes: list[Message] = []
 
     def run_unstored(*_: object) -> None:
@@ -309,8 +303,8 @@ def test_a_perf_that_does_not_end_is_killed(
 def test_an_output_that_hangs_or_has_no_samples_is_an_error(
     write: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(perf, "READ_S", 0.5)
     for script, message in (("echo 'postgres cycles:'; exec sleep 1000", "perf failed"), ("exit 0", "no sample")):
-        monkeypatch.setattr(perf, "READ_S", 0.5)
         write(script)
         with pytest.raises(perf.PerfError, match=message):
             perf.read_stacks(tmp_path / "perf.data", 0.0, 1.0, tmp_path / "perf.log")

@@ -143,9 +143,6 @@ def test_a_promise_on_the_rate_is_about_the_groups_that_have_one(by: str, tmp_pa
     the_problem(tmp_path, text.replace("rate = 200\n", ""))
 
 
-# ---- judgement ----
-
-
 def promising(*promises: str, targets: Sequence[str] = ("pg18",)) -> SampleRun:
     made = manifest(targets)
     return SampleRun(made.model_copy(update={"plan": made.plan | {"trial": {"promise": list(promises)}}}))
@@ -184,7 +181,7 @@ def judged(run: SampleRun) -> Judgement:
     return found
 
 
-def said(run: SampleRun, extras: Extras = NO_EXTRAS) -> Answer:
+def answer_of(run: SampleRun, extras: Extras = NO_EXTRAS) -> Answer:
     return answer(digest(run), extras)
 
 
@@ -242,7 +239,7 @@ def test_a_promise_is_judged_by_the_interval_over_trials(name: str) -> None:
     found = judged(run)
     assert found.verdict is verdict
     assert found.trials == len(trials)
-    text = said(run).text
+    text = answer_of(run).text
     assert text.startswith(f"{parse_promise(promise).words} at 16 clients: {verdict.value}")
     assert words in text
 
@@ -260,8 +257,8 @@ def test_the_interval_of_a_latency_is_students_of_its_logarithm_and_none_without
     run = promising("p99 < 20ms")
     add_failure(run, "pg18", 16)
     assert judged(run).verdict is Verdict.UNKNOWN
-    assert said(run).kind is Kind.NOTHING
-    assert "p99" not in said(run).text
+    assert answer_of(run).kind is Kind.NOTHING
+    assert "p99" not in answer_of(run).text
 
 
 def test_invalid_trials_do_not_count() -> None:
@@ -281,9 +278,6 @@ def test_invalid_trials_do_not_count() -> None:
     assert [each.trials for each in judged_promises(of, late)] == [4, 4]
 
 
-# ---- reports ----
-
-
 def shown(run: SampleRun, extras: Extras = NO_EXTRAS) -> str:
     to = Console(file=io.StringIO(), width=200, color_system=None)
     print_report(digest(run), to, extras)
@@ -300,7 +294,7 @@ def test_every_report_says_whether_each_promise_was_held() -> None:
         flat = text.replace("&lt;", "<").replace("&gt;", ">").replace("\\", "").replace("\xa0", " ")
         assert "Promises: 2 held and 1 broken" in flat
         assert all(line in flat for line in lines)
-    found = said(run)
+    found = answer_of(run)
     assert found.details[0].startswith("tps >= 600 at 16 clients: broken")
     assert found.details[3].startswith("PostgreSQL 18.6 reaches 500")
     document = json.loads(to_json(digest(run), NO_EXTRAS))["answer"]["promises"]
@@ -318,7 +312,7 @@ def test_arms_are_compared_first_and_many_promises_become_a_table() -> None:
         for _ in range(3):
             add(run, target=target, p99=p99)
     of = digest(run)
-    found = said(run, Extras(comparisons=comparisons_of(of), arms=arms_of(of)))
+    found = answer_of(run, Extras(comparisons=comparisons_of(of), arms=arms_of(of)))
     assert found.kind is Kind.COMPARISON
     assert not found.text.startswith("p99")
     assert [each.partition(" (")[0] for each in found.details[:2]] == [
@@ -328,7 +322,7 @@ def test_arms_are_compared_first_and_many_promises_become_a_table() -> None:
     run = promising(*(f"p99 < {limit}ms" for limit in range(10, 20)))
     for _ in range(3):
         add(run, p99=15)
-    found = said(run)
+    found = answer_of(run)
     assert found.text == "Promises: 4 held and 6 broken"
     assert [each.partition(": ")[2][:6] for each in found.details[:8]] == ["broken"] * 6 + ["held ("] * 2
     assert found.details[8] == "and 2 more"
@@ -343,7 +337,7 @@ def test_several_runs_show_no_promise_of_the_first_and_other_languages_name_the_
         add(run, p99=18)
     assert judged_promises(digest(unite_runs(runs)), NO_EXTRAS) == []
     with use_language(Language.JAPANESE):
-        text = said(runs[0]).text
+        text = answer_of(runs[0]).text
     assert text.isascii() is False
     assert "p99 < 20 ms" in text
     assert "cannot tell" not in text

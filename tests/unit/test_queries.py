@@ -19,7 +19,7 @@ from tests.unit.test_plan_output import shown
 
 
 def plan(folder: Path, more: str = "", files: tuple[str, ...] = ("b.sql", "a.sql"), trial: str = "") -> str:
-    (folder / "q").mkdir()
+    (folder / "q").mkdir(exist_ok=True)
     for name in files:
         (folder / "q" / name).write_text("SELECT 1")
     text = small_plan(f'queries = ["q/*.sql"]\n{more}', trial=f"repeats = 6\n{trial}")
@@ -37,9 +37,8 @@ def test_files_are_found_by_patterns_in_order_and_trials_have_no_scale_of_anothe
     assert ["2", "pg18", "2", "4MB", "1", "power", "+", "throughput"] in rows
 
 
-@pytest.mark.parametrize(
-    ("more", "files", "path"),
-    [
+def test_what_queries_exclude_is_named(tmp_path: Path) -> None:
+    for more, files, path in (
         ("", (), "workload.queries[0]"),
         ('scripts = ["select-only"]', ("a.sql",), "workload.scripts"),
         ("runs = 1", ("a.sql",), "workload.runs"),
@@ -47,15 +46,16 @@ def test_files_are_found_by_patterns_in_order_and_trials_have_no_scale_of_anothe
         ('[sweep]\nprotocol = "prepared"', ("a.sql",), "sweep.protocol"),
         ('cache = "cold"\n[target.far]\nkind = "dsn"\ndsn = "host=db"', ("a.sql",), "workload.cache"),
         ('instructions = true\n[target.far]\nkind = "dsn"\ndsn = "host=db"', ("a.sql",), "workload.instructions"),
-    ],
-)
-def test_what_queries_exclude_is_named(more: str, files: tuple[str, ...], path: str, tmp_path: Path) -> None:
-    duration = more.startswith("duration")
-    text = plan(tmp_path, "" if duration else more, files, more if duration else "")
-    assert path in [problem.path for problem in problems(tmp_path, text)]
+    ):
+        duration = more.startswith("duration")
+        text = plan(tmp_path, "" if duration else more, files, more if duration else "")
+        assert path in [problem.path for problem in problems(tmp_path, text)]
 
 
 def test_the_command_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "q.sql").write_text("SELECT 1")
+    (tmp_path / "empty.sql").touch()
     for files, options, named in (
         (["none.sql"], {"version": ["18"]}, "none.sql is not a file"),
         (["select-only"], {"version": ["18"]}, "select-only is not a file"),
@@ -68,9 +68,6 @@ def test_the_command_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mon
         ([], {"version": ["18"], "tpch": 0.001}, "--tpch: is invalid"),
         (["empty.sql"], {"version": ["18"]}, "FILE: the script .*empty.sql is empty"),
     ):
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "q.sql").write_text("SELECT 1")
-        (tmp_path / "empty.sql").touch()
         with pytest.raises(UsageError, match=named):
             query(files, **options)
 
@@ -125,8 +122,8 @@ def test_a_shape_is_nodes_relations_indexes_joins_and_their_order() -> None:
         (JOIN | {"Plans": [SEQUENTIAL | {"Parallel Aware": True}, BY_INDEX]}, False),
     ):
         assert (shape_of([{"Plan": plan}]) == shape_of([{"Plan": JOIN}])) is same
-        # a statement that is rewritten to nothing
-        assert shape_of([]) == shape_of(["Query rewrites to nothing"]) != shape_of([{"Plan": SEQUENTIAL}])
+    # a statement that is rewritten to nothing
+    assert shape_of([]) == shape_of(["Query rewrites to nothing"]) != shape_of([{"Plan": SEQUENTIAL}])
 
 
 def test_only_statements_that_the_planner_plans_are_explained_with_a_probe() -> None:

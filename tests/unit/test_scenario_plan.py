@@ -15,12 +15,7 @@ from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import background_options, trial_options
 from tests.unit.plan_sample import load, loaded, problems, refuse, small_plan
 
-TARGET = """
-name = "mixed"
-[target.a]
-kind = "embedded"
-version = "18"
-"""
+TARGET = small_plan(a="18").partition("[workload]")[0]
 GROUPS = """
 [[group]]
 name = "orders"
@@ -36,12 +31,7 @@ begin = "2s"
 name = "sleepers"
 idle = 50
 """
-TRIAL = """
-[trial]
-duration = "10s"
-warmup = "1s"
-seed = 1
-"""
+TRIAL = '[trial]\nduration = "10s"\nwarmup = "1s"\nseed = 1\n'
 STEPS = """
 [[step]]
 name = "fill"
@@ -128,12 +118,7 @@ def test_a_checkpoint_step_needs_the_right_to_it_and_resolved_plans_the_same_tri
             assert planned_trials(load(tmp_path, plan_toml(plan.as_resolved()))) == planned_trials(plan)
 
 
-MAIN = """
-[workload]
-scripts = ["tpcb-like"]
-[sweep]
-clients = [1, 8]
-"""
+MAIN = '[workload]\nscripts = ["tpcb-like"]\n[sweep]\nclients = [1, 8]\n'
 REPORTS = """
 [[group]]
 name = "reports"

@@ -89,8 +89,6 @@ def test_when_throughput_has_fallen() -> None:
     assert not has_fallen([100, 120], [90, 100])
 
 
-# ---- capacity ----
-
 RATE_SPANS = st.builds(
     lambda lowest, factor, repeats, precision: RateSpan(lowest, float(f"{lowest * factor:.4g}"), repeats, precision),
     st.sampled_from([1.0, 10.0, 250.0]),
@@ -153,15 +151,14 @@ def interval_of(repeats: int, noise: float, seed: int) -> tuple[float, CapacityI
 NOISES, REPEATS, SEARCHES = (0.02, 0.05, 0.1), (3, 5), 60
 
 
-def held(repeats: int, noise: float) -> int:
-    """Returns how many of `SEARCHES` intervals hold the capacity."""
+def count_intervals_that_hold(repeats: int, noise: float) -> int:
     found = (interval_of(repeats, noise, seed) for seed in range(SEARCHES))
     return sum((interval.low or 0) <= true <= (interval.high or math.inf) for true, interval in found)
 
 
 def test_intervals_of_all_scatters_hold_the_capacity_and_are_open_beyond_the_plan() -> None:
     """In 19 of 20 searches (`make simulations` has more); of 60, chance allows 87 to 100 %, of 360 91.6 to 98.4 %."""
-    cells = [held(repeats, noise) for repeats in REPEATS for noise in NOISES]
+    cells = [count_intervals_that_hold(repeats, noise) for repeats in REPEATS for noise in NOISES]
     assert min(cells) / SEARCHES >= 0.87
     assert sum(cells) / (len(cells) * SEARCHES) == pytest.approx(0.95, abs=0.034)
     above = capacity_interval({100.0: [True] * 3, 200.0: [True] * 3}, 100, 200)

@@ -74,15 +74,8 @@ def record(
         ScriptSummary(id=at, name="<builtin>", weight=1, succeeded=1, failed=0, skipped=0, latency_ns=latency(each))
         for at, each in enumerate(by_script)
     ]
-    summary = trial_summary(
-        scheduled=1000,
-        succeeded=served,
-        failed=1000 - served,
-        unstarted=unstarted,
-        tps=tps,
-        latency_ns=latency(p99_ms),
-        scripts=scripts,
-    )
+    counts = {"scheduled": 1000, "succeeded": served, "failed": 1000 - served, "unstarted": unstarted}
+    summary = trial_summary(**counts, tps=tps, latency_ns=latency(p99_ms), scripts=scripts)
     told = None if outcome is Outcome.FAILED else summary
     return trial_record(number, target=target, point=point, outcome=outcome, summary=told)
 
@@ -222,11 +215,7 @@ def test_errors_in_searches_are_reported_and_a_capacity_has_three_trials_a_rate(
 
 
 ONE = small_plan(sweep="clients = 4", trial='duration = "1s"')
-SEARCH = """\
-[search]
-find = "settings"
-over.random_page_cost = "1..4"
-"""
+SEARCH = '[search]\nfind = "settings"\nover.random_page_cost = "1..4"\n'
 JIT = 'over.jit = ["off", "on"]\n'
 PEAK = ONE.replace("clients = 4", "clients = [1, 4]").replace('"1s"', '"1s"\nrepeats = 2')
 DSN = ('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db"')
@@ -293,9 +282,8 @@ def test_a_plan_that_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     ):
         problem = the_problem(tmp_path, text)
         assert words in problem.message
-
-        twice = problems(tmp_path, ONE + SEARCH + 'over.RANDOM_page_cost = "1..2"\n')
-        assert "search.over.RANDOM_page_cost" in [each.path for each in twice]
+    twice = problems(tmp_path, ONE + SEARCH + 'over.RANDOM_page_cost = "1..2"\n')
+    assert "search.over.RANDOM_page_cost" in [each.path for each in twice]
 
 
 def test_servers_of_others_get_settings_of_sessions_and_of_the_system_if_they_restart(tmp_path: Path) -> None:
