@@ -30,7 +30,6 @@ def answered(run: SampleRun, findings: Sequence[Finding] | None = None) -> Answe
 
 
 def shown(run: SampleRun, width: int = 80, findings: Sequence[Finding] | None = None) -> list[str]:
-    """Returns the lines of the terminal."""
     to = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
     print_report(digest(run), to, extras_of(run, findings))
     return cast("io.StringIO", to.file).getvalue().splitlines()

@@ -109,27 +109,14 @@ def blob_of(pairs: tuple[tuple[int, int], ...]) -> bytes:
 
 @cache
 def latency_of(pairs: tuple[tuple[int, int], ...]) -> Latency:
-    """Returns the latency record of the pairs."""
     values, counts = np.array(pairs).T
     reached = np.cumsum(counts)
-
-    def at(percentile: float) -> int:
-        return int(values[np.searchsorted(reached, np.ceil(percentile / 100 * reached[-1]))])
-
+    names = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
+    places = np.searchsorted(reached, np.ceil(np.array(list(names.values())) / 100 * reached[-1]))
     mean = float(np.average(values, weights=counts))
-    return Latency(
-        mean=mean,
-        stddev=float(np.sqrt(np.average((values - mean) ** 2, weights=counts))),
-        min=int(values[0]),
-        p50=at(50),
-        p75=at(75),
-        p90=at(90),
-        p95=at(95),
-        p99=at(99),
-        p999=at(99.9),
-        p9999=at(99.99),
-        max=int(values[-1]),
-    )
+    stddev = float(np.sqrt(np.average((values - mean) ** 2, weights=counts)))
+    percentiles = {name: int(values[at]) for name, at in zip(names, places, strict=True)}
+    return Latency(mean=mean, stddev=stddev, min=int(values[0]), max=int(values[-1]), **percentiles)
 
 
 def manifest(
@@ -251,7 +238,6 @@ def add_failure(
     outcome: Outcome = Outcome.FAILED,
     hint: str | None = "raise max_connections",
 ) -> TrialRecord:
-    """Adds a failed trial."""
     failure = Failure(stage=Stage.RUN, message=message, hint=hint, sqlstate="53300")
     return _record(run, target, clients, 1, repeat=repeat, warmup_s=2, outcome=outcome, failure=failure)
 
@@ -305,12 +291,10 @@ def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = 
 
 
 def to_markdown(run: RunSource) -> str:
-    """Returns the Markdown report of `run`."""
     return markdown_of(digest(run), NO_EXTRAS)
 
 
 def plain_lines(run: RunSource, width: int | None = 80, extras: Extras = NO_EXTRAS) -> list[str]:
-    """Returns the lines of the report in a terminal of `width`."""
     return [line.plain for line in all_lines(digest(run), Layout(width), extras)]
 
 

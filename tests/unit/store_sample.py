@@ -68,7 +68,6 @@ def trial_summary(**fields: object) -> Summary:
 
 
 def sample_record(number: int, events: list[Event], *, target: str = "pg18", repeat: int = 1) -> TrialRecord:
-    """Returns the record of the trial with these `events`."""
     start, end = events[0], events[-1]
     return trial_record(
         number,
@@ -95,7 +94,6 @@ def add_trial(
 
 
 def ingested(number: int, events: list[Event]) -> TrialTables:
-    """Returns all rows of trial `number`."""
     batches = list(ingest(number, events))
     return TrialTables(
         [row for each in batches for row in each.intervals],

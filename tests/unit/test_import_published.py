@@ -178,19 +178,3 @@ def test_published_figures_are_consistent_or_flawed_as_their_source_is() -> None
     }
     assert last["r5-4xlarge"] == last["r6g-4xlarge"]
     assert last["r5-8xlarge"] != last["r6g-8xlarge"]
-
-
-def test_prices_per_tps_of_the_power8_report_come_out() -> None:
-    """The report's own: 0.17 and 0.13 EUR on POWER8, 2.03 and 1.07 on x86, at scale 3,000."""
-    found = published("power8-select-only")
-    prices: dict[str, float] = {}
-    for row in found.rows:
-        target = str(row["target"])
-        about = found.source.target[target]
-        hardware, subscription = present(about.hardware_price), present(about.subscription)
-        paid = subscription.amount * (subscription.sockets or subscription.cores or 0)
-        cost = hardware.amount + (hardware.years or 0) * paid
-        if row["scale"] == 3000 and row.get("connections", "including") == "including":
-            prices[target] = min(cost / float(row["tps"]), prices.get(target, float("inf")))
-    rounded = {target: round(price, 2) for target, price in prices.items()}
-    assert rounded == {"power8-9.4.4": 0.17, "power8-9.5beta1": 0.13, "xeon-9.4.4": 2.03, "xeon-9.5devel": 1.07}

@@ -150,7 +150,7 @@ def test_what_precedes_a_command_names_targets_too(tmp_path: Path) -> None:
         assert command == f"{first.removeprefix('$ ')} -c 8 -T 60 bench"
 
 
-def test_other_variables_and_options_are_other_points(tmp_path: Path) -> None:
+def test_other_variables_options_and_programs_part_outputs(tmp_path: Path) -> None:
     for first, second, options in (
         ("$ PGOPTIONS='-c x=on' pgbench -c 8", "$ PGOPTIONS='-c x=off' pgbench -c 8", "PGOPTIONS=-c x=off"),
         ("$ pgbench -c 8", "$ sudo -u postgres PGSSLMODE=disable pgbench -c 8", "PGSSLMODE=disable"),
@@ -164,9 +164,7 @@ def test_other_variables_and_options_are_other_points(tmp_path: Path) -> None:
         assert fields(trials, "target repeat") == [("pg", 1), ("pg", 1)]
         assert trials[1].point.variables["options"] == options
         assert "-n" not in first or trials[0].point.variables["options"] == "none"
-
-
-def test_other_programs_and_words_part_outputs_without_a_target(tmp_path: Path) -> None:
+    # other programs and words part them without a target
     for first, second in (
         ("$ /usr/lib/postgresql/15/bin/pgbench", "$ /usr/lib/postgresql/16/bin/pgbench"),
         ("~/pg15$ ./pgbench", "~/pg16$ ./pgbench"),

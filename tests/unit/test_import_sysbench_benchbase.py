@@ -167,13 +167,8 @@ CPU = "CPU speed:\n    events per second:  4022.32\n\n"
 MEMORY = """\
 Running memory speed test with the following options:
   block size: 1KiB
-  total size: 102400MiB
-  operation: write
-  scope: global
 
 Total operations: 40226 (4022.32 per second)
-
-39.28 MiB transferred (3.93 MiB/sec)
 
 """
 THREADS = "sysbench 1.1.0\n\nRunning the test with following options:\nNumber of threads: 4\n\n"
@@ -191,4 +186,4 @@ def test_tests_of_sysbench_without_a_database_are_no_results() -> None:
         document = read_document(head + EVENTS)
         assert document.outputs == []
         assert ["uses no database" in unread.text for unread in document.unread] == [True]
-        assert only(f"$ sysbench oltp_read_only --threads=4 run\n{EVENTS}").tps == 4022.32
+    assert only(f"$ sysbench oltp_read_only --threads=4 run\n{EVENTS}").tps == 4022.32

@@ -230,13 +230,13 @@ def test_files_without_a_possible_figure_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no output of a known tool"):
         import_texts(tmp_path, "nothing but prose\n")
     assert not (tmp_path / "runs").exists()
+    figure = "99999999999999999999"
     for name, text in (
         ("t.csv", "target,clients,tps\npg17,{},1000\n"),
         ("t.csv", "target,clients,tps,p99_ms\npg17,8,1000,{}\n"),
         ("t.md", "| clients | tps |\n|---|---|\n| 8 | {} |\n"),
         ("t.json", '{{\n "Throughput (requests/second)": 100.5,\n "terminals": "{}",\n "scalefactor": 1\n}}\n'),
     ):
-        figure = "99999999999999999999"
         with pytest.raises(StoreError, match="no output of a known tool") as caught:
             import_texts(tmp_path, text.format(figure), names=[name])
         assert figure in str(caught.value.hint)

@@ -14,7 +14,7 @@ from tests.unit.archive_sample import MARKUP, fingerprint
 from tests.unit.store_sample import STARTED
 
 
-def printed(shared_buffers: str = "16384", kernel: str = "6.1") -> Fingerprint:
+def fingerprint_of(shared_buffers: str = "16384", kernel: str = "6.1") -> Fingerprint:
     taken = fingerprint()
     server = ServerPrint(
         version="18.6", version_full="", settings_changed={"shared_buffers": shared_buffers}, data_checksums=True
@@ -24,7 +24,7 @@ def printed(shared_buffers: str = "16384", kernel: str = "6.1") -> Fingerprint:
 
 
 def entry(name: str, *figures: float, **changes: object) -> Entry:
-    taken = changes.setdefault("print", printed())
+    taken = changes.setdefault("print", fingerprint_of())
     assert isinstance(taken, Fingerprint)
     settings = taken.servers["pg"].settings_changed
     logs = tuple(map(math.log, figures))
@@ -54,7 +54,7 @@ def test_runs_share_places_where_their_intervals_overlap_or_show_no_difference()
 
 def test_equal_runs_get_an_order_in_fewer_than_one_of_twenty_groups() -> None:
     random = np.random.default_rng(7)
-    taken = printed()
+    taken = fingerprint_of()
     wrong = 0
     for _ in range(600):
         figures = np.exp(random.normal(7, 0.1, (10, 6)))
@@ -66,8 +66,8 @@ def test_equal_runs_get_an_order_in_fewer_than_one_of_twenty_groups() -> None:
 def test_the_server_is_what_is_ranked_and_other_differences_keep_runs_apart() -> None:
     runs = [
         entry("small", *around(900)),
-        entry("large", *around(1000), print=printed("131072")),
-        entry("kernel", *around(1000), print=printed(kernel="6.12")),
+        entry("large", *around(1000), print=fingerprint_of("131072")),
+        entry("kernel", *around(1000), print=fingerprint_of(kernel="6.12")),
         entry("load", *around(1000)).model_copy(update={"points": "q"}),
         entry("void", *around(1000), alone="its audit says so"),
         entry("damaged", *around(1000), problem="it is not JSON"),

@@ -17,7 +17,6 @@ BEHIND = "PostgreSQL 18.6 does not keep up with 4,000 transactions a second: it 
 
 
 def at_a_rate(tps: float, rate: float = 219.0, failed: int = 0, **more: Any) -> SampleRun:  # noqa: ANN401
-    """Returns a run of one trial at `rate`."""
     run = SampleRun(manifest())
     add_trial(
         run, "pg18", 8, tps, point=records.Point(clients=8, protocol="prepared", rate=rate), failed=failed, **more
@@ -142,8 +141,10 @@ LEDGER = records.LedgerRecord(
 
 
 def event(
-    outcome: records.EventOutcome = records.EventOutcome.DONE, effect: records.EventEffect | None = EFFECT, **more: Any
-) -> records.EventRecord:  # noqa: ANN401
+    outcome: records.EventOutcome = records.EventOutcome.DONE,
+    effect: records.EventEffect | None = EFFECT,
+    **more: Any,  # noqa: ANN401
+) -> records.EventRecord:
     fields = {"number": 1, "do": "kill", "at_s": 15, "began_s": 15.0004, "seconds": 0.0506, "message": None, **more}
     return records.EventRecord(outcome=outcome, effect=effect, **fields)
 

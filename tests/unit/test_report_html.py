@@ -197,7 +197,7 @@ def test_twenty_one_trials_are_a_small_file() -> None:
     assert len(render_html(run, "here").encode()) <= 400_000
 
 
-def test_the_headline_is_computed_from_the_data() -> None:
+def test_the_headline_is_computed_from_the_data_and_failures_have_reasons() -> None:
     run = SampleRun(manifest())
     for clients, tps in ((1, 1000.0), (16, 71_300.0), (64, 60_000.0)):
         add_repeats(run, clients, [tps * 0.995, tps, tps * 1.005])
@@ -207,9 +207,7 @@ def test_the_headline_is_computed_from_the_data() -> None:
     )
     assert "Throughput peaks at 16 clients with 71,300 transactions a second" in made.text("h2")
     assert "peak throughput 71,300 tps at 16 clients, ± 890" in made.text("dl")
-
-
-def test_failures_are_named_with_their_reasons() -> None:
+    # failures are named with their reasons
     made = page(all_failed())
     assert made.text("h1") == "No trial finished: 3 trials failed or were interrupted"
     assert "3 of 3 trials" in made.text("a")

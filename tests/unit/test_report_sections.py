@@ -149,7 +149,7 @@ def peaks(rates: dict[int, float]) -> SampleRun:
     return run
 
 
-def test_the_numbers_of_the_highest_peak() -> None:
+def test_the_numbers_of_the_highest_peak_and_p99_nearest_to_four_fifths_of_it() -> None:
     run = peaks({1: 1000.0, 16: 56_000.0, 32: 71_300.0, 64: 60_000.0})
     peak = next(trial.number for trial in run.trials if trial.point.clients == 32 and trial.repeat == 2)
     waited = (("CPU", "", 14.0), ("IO", "DataFileRead", 4.0))
@@ -163,9 +163,6 @@ def test_the_numbers_of_the_highest_peak() -> None:
     assert price.figure == "0.00148"
     assert (limit.figure, limit.about) == ("CPU", "78 % of active sessions on CPU, host 97 % busy")
     assert page_of(run, Extras(prices=PRICES)).text("h1").endswith("; a million transactions cost 0.00148 EUR")
-
-
-def test_p99_is_that_of_the_load_nearest_to_four_fifths() -> None:
     for rates, name, about in (
         # the nearest to 80 %, with its own share
         ({8: 68_000.0, 32: 100_000.0}, "p99 at 68 % of the peak", "at 8 clients"),

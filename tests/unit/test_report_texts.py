@@ -267,6 +267,7 @@ def test_reports_translate_notes_of_one_run_and_of_several() -> None:
 
 
 def test_a_template_that_does_not_fit_is_refused() -> None:
+    counted = Message("dropped", "{count} of {points}: {took}", "{count} of {points}: {took}", **DROPPED.parameters)
     for changed in (
         {"template": "{count:>999999999}"},
         {"template": "{count.__class__}"},
@@ -279,7 +280,6 @@ def test_a_template_that_does_not_fit_is_refused() -> None:
         {"plural": "{took}", "parameters": {"count": "many", "points": 6}},
         {"plural": "{took}", "template": "{took}", "parameters": {}},
     ):
-        counted = Message("dropped", "{count} of {points}: {took}", "{count} of {points}: {took}", **DROPPED.parameters)
         stored = KeptMessage.from_message(counted).model_dump(mode="json") | changed
         with pytest.raises(ValidationError):
             KeptMessage.model_validate(stored)

@@ -147,8 +147,6 @@ def test_plan_events_are_merged_with_the_engine_s_by_time_if_it_connects() -> No
     assert injector.records[0].outcome is EventOutcome.NOT_REACHED
 
 
-# ---- effects ----
-
 Event = dict[str, Any]
 WARMUP_S = 2
 
@@ -168,17 +166,10 @@ def stream(
             if begin < number + 1 and end > number
         ]
         lost = (failed or {}).get(number - WARMUP_S, 0)
-        events.append(
-            {
-                "event": "interval",
-                "t_us": (number + 1) * 1_000_000,
-                "from_us": number * 1_000_000,
-                "to_us": (number + 1) * 1_000_000,
-                "phase": "warm-up" if number < WARMUP_S else "measure",
-                "scripts": [{"succeeded": succeeded, "failed": lost, "lost": lost}],
-                "lulls_us": of_second,
-            }
-        )
+        end_us, phase = (number + 1) * 1_000_000, "warm-up" if number < WARMUP_S else "measure"
+        scripts = [{"succeeded": succeeded, "failed": lost, "lost": lost}]
+        interval = {"event": "interval", "t_us": end_us, "from_us": end_us - 1_000_000, "to_us": end_us, "phase": phase}
+        events.append({**interval, "scripts": scripts, "lulls_us": of_second})
     outage = {"began_us": 6_100_000, "connections_lost": 4, "all_away_us": 200_000}
     return [*events, {"event": "end", "t_us": 99_000_000, "outages": [outage]}]
 

@@ -58,7 +58,6 @@ def target(path: str, module: Module, known: dict[Module, Path]) -> Module:
 
 
 def uses(known: dict[Module, Path]) -> dict[Module, set[Module]]:
-    """Returns the files that each file uses."""
     graph: dict[Module, set[Module]] = {}
     for module, path in known.items():
         text = TESTS.sub("", path.read_text())

@@ -32,7 +32,7 @@ from pgdyno.__main__ import main
 main()"""
 
 
-def loaded(code: str) -> set[str]:
+def modules_loaded_by(code: str) -> set[str]:
     """Returns the packages and modules that `code` loads, without its own output."""
     done = subprocess.run([sys.executable, "-c", AFTER.format(code)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -43,7 +43,10 @@ def loaded(code: str) -> set[str]:
 
 @pytest.mark.parametrize("argument", ["--version", "--help"])
 def test_commands_without_a_plan_load_no_models(argument: str) -> None:
-    assert loaded(TYPED.format(["pgdyno", argument])) & (HEAVY | {"json", "pydantic", "rich", "tomllib"}) == set()
+    assert (
+        modules_loaded_by(TYPED.format(["pgdyno", argument])) & (HEAVY | {"json", "pydantic", "rich", "tomllib"})
+        == set()
+    )
 
 
 def test_the_list_of_commands_needs_no_options() -> None:
@@ -53,7 +56,7 @@ def test_the_list_of_commands_needs_no_options() -> None:
 
 
 def test_a_plan_is_checked_without_servers_and_figures() -> None:
-    found = loaded(TYPED.format(["pgdyno", "plan", "check", "quick"]))
+    found = modules_loaded_by(TYPED.format(["pgdyno", "plan", "check", "quick"]))
     assert found & (HEAVY | {"pgdyno.published", "pgdyno.plan.time_budget.budget", "rich"}) == set()
     # of the kinds of targets and workloads, those that the plan names
     schemas = {name for name in found if re.fullmatch(r"pgdyno\.(targets|workloads)\..*schema", name)}
@@ -64,11 +67,11 @@ def test_a_plan_is_checked_without_servers_and_figures() -> None:
 
 
 def test_runs_here_stored_ones_and_lists_load_what_they_need(tmp_path: Path) -> None:
-    assert loaded("import pgdyno.commands.support.carry_out") & {"asyncssh", "scipy", "starlette"} == set()
+    assert modules_loaded_by("import pgdyno.commands.support.carry_out") & {"asyncssh", "scipy", "starlette"} == set()
     code = "import pgdyno.report.full_report, pgdyno.report.analysis, pgdyno.commands.comparison.print_comparisons"
-    assert loaded(code) & {"asyncssh", "psycopg", "scipy", "starlette"} == set()
+    assert modules_loaded_by(code) & {"asyncssh", "psycopg", "scipy", "starlette"} == set()
     shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", tmp_path / "run-format-1")
-    found = loaded(TYPED.format(["pgdyno", "list", "--runs", str(tmp_path)]))
+    found = modules_loaded_by(TYPED.format(["pgdyno", "list", "--runs", str(tmp_path)]))
     assert found & (HEAVY | {"pydantic", "pgdyno.records.base", "pgdyno.store.object_storage.objects"}) == set()
 
 
@@ -81,11 +84,11 @@ def test_a_run_is_shown_from_its_summary_without_its_tables(tmp_path: Path) -> N
     words = ["pgdyno", "show", "run-format-1", "--runs", str(tmp_path)]
     code = f"import sys; {TYPED.format(words)}"
     kept = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert loaded(TYPED.format(words)) & (HEAVY | {"pydantic"}) == set()
+    assert modules_loaded_by(TYPED.format(words)) & (HEAVY | {"pydantic"}) == set()
     # a record that changes makes it stale
     record = next(run.glob("trials/*/trial.json"))
     record.write_text(record.read_text() + " ")
-    assert loaded(TYPED.format(words)) >= {"duckdb", "numpy"}
+    assert modules_loaded_by(TYPED.format(words)) >= {"duckdb", "numpy"}
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == kept
     # nor does a damaged one count
     (run / "summary.json").write_text('{"version": 1}')

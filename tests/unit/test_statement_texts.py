@@ -74,9 +74,6 @@ def test_the_list_of_a_long_select_goes_first() -> None:
         assert short_statement(text, 60)[:58] == short[:58]
 
 
-# ---- texts of pg_stat_statements ----
-
-
 def test_texts_that_may_have_values_are_left_out_and_comments_removed() -> None:
     for text, reason in (
         ("ALTER ROLE a PASSWORD $p$x$p$", "text-with-constants"),
@@ -107,9 +104,6 @@ def test_texts_that_may_have_values_are_left_out_and_comments_removed() -> None:
                                     "SELECT a FROM t WHERE id IN ($1 /*, ... */)")),
     ):  # fmt: skip
         assert without_comments(text) == expected
-
-
-# ---- white space and comments before the words of a statement ----
 
 
 def test_comments_are_matched_as_a_whole() -> None:

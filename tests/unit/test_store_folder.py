@@ -105,9 +105,6 @@ def test_a_parent_that_is_a_file_or_closed(tmp_path: Path) -> None:
         assert caught.value.exit_code is ExitCode.STORE
 
 
-# ---- reading ----
-
-
 def test_what_is_no_run_folder_or_refused_is_named_with_its_remedy(tmp_path: Path) -> None:
     for path, message in ((tmp_path / "none", "no such folder"), (tmp_path, f"no {MANIFEST}")):
         with pytest.raises(StoreError, match=message):
@@ -122,6 +119,7 @@ def test_what_is_no_run_folder_or_refused_is_named_with_its_remedy(tmp_path: Pat
 
 
 def test_a_damaged_manifest(folder: RunFolder) -> None:
+    manifest = (folder.path / MANIFEST).read_bytes()
     for content, message in (
         ("", "not JSON"),
         ("[1]", "it is not an object"),
@@ -138,11 +136,9 @@ def test_a_damaged_manifest(folder: RunFolder) -> None:
             RunFolder.open(folder.path)
         assert re.search(message, f"{caught.value.message} {caught.value.hint}")
         assert str(folder.path / MANIFEST) in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [
+    # a plan in a manifest
+    kept = json.loads(manifest.decode())
+    for plan, part in (
         ({"workload": 5}, "workload is not a table"),
         ({"sweep": [1]}, "sweep is not a table"),
         ({"sweep": {"settings": 3}}, r"sweep\.settings is not a table"),
@@ -153,13 +149,10 @@ def test_a_damaged_manifest(folder: RunFolder) -> None:
         ({"sweep": {"group": [1]}}, "sweep.group is not a table"),
         ({"description": 5}, "description is not a text"),
         ({"workload": {"scale_factor": "x"}}, r"workload\.scale_factor is not a number"),
-    ],
-)
-def test_a_plan_in_a_damaged_manifest(folder: RunFolder, plan: dict[str, object], message: str) -> None:
-    kept = json.loads((folder.path / MANIFEST).read_text())
-    (folder.path / MANIFEST).write_text(json.dumps({**kept, "plan": kept["plan"] | plan}))
-    with pytest.raises(StoreError, match=message):
-        RunFolder.open(folder.path)
+    ):
+        (folder.path / MANIFEST).write_text(json.dumps({**kept, "plan": kept["plan"] | plan}))
+        with pytest.raises(StoreError, match=part):
+            RunFolder.open(folder.path)
 
 
 def test_a_key_that_occurs_twice_among_many_is_found_in_a_moment() -> None:
@@ -270,9 +263,10 @@ def test_the_newest_first_are_found_as_they_are_listed(runs: Path) -> None:
     assert list(newest_first(runs / "none")) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
+def test_a_list_reads_a_manifest_as_its_model_does(runs: Path) -> None:
+    usual = list_runs(runs)[-1]
+    kept = json.loads((usual.path / MANIFEST).read_text())
+    for changes, problem in (
         ({}, None),
         # pydantic reads what pgdyno does not write
         ({"trials_planned": "2", "format": "1"}, None),
@@ -283,15 +277,11 @@ def test_the_newest_first_are_found_as_they_are_listed(runs: Path) -> None:
         ({"targets": [{"name": ["x"]}]}, "targets.0"),
         ({"budget": 5}, "budget"),
         ({"format": 2}, "of format 2"),
-    ],
-)
-def test_a_list_reads_a_manifest_as_its_model_does(runs: Path, changes: dict[str, object], problem: str | None) -> None:
-    path = list_runs(runs)[-1].path / "manifest.json"
-    usual = list_runs(runs)[-1]
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    found = list_runs(runs)[-1]
-    assert (found == replace(usual, trials_planned=found.trials_planned)) == (problem is None)
-    assert (problem or "") in (found.problem or "")
+    ):
+        (usual.path / MANIFEST).write_text(json.dumps(kept | changes))
+        found = list_runs(runs)[-1]
+        assert (found == replace(usual, trials_planned=found.trials_planned)) == (problem is None)
+        assert (problem or "") in (found.problem or "")
 
 
 def test_a_run_is_found_without_reading_the_others(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

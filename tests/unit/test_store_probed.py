@@ -48,7 +48,7 @@ def test_statements_are_a_row_each_and_what_a_version_lacks_is_null(tmp_path: Pa
 
 
 def test_standbys_have_tables_of_their_own(tmp_path: Path) -> None:
-    def said(name: str, number: float) -> PlacedLines:
+    def write_lines(name: str, number: float) -> PlacedLines:
         look = {"backend_type": "startup", "wait_type": "CPU", "wait": None, "query_id": None, "sessions": 1}
         lines = [
             {"event": "start", "t_us": 0, "wall_us": 1},
@@ -59,7 +59,7 @@ def test_standbys_have_tables_of_their_own(tmp_path: Path) -> None:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return PlacedLines(path, 100, standby=None if name == "primary" else name)
 
-    write_probed(tmp_path, 2, [said("primary", 1), said("pgdyno_1", 2), said("pgdyno_2", 3)])
+    write_probed(tmp_path, 2, [write_lines("primary", 1), write_lines("pgdyno_1", 2), write_lines("pgdyno_2", 3)])
     tables = {name: duckdb.read_parquet(str(tmp_path / f"{name}.parquet")) for name in NAMES}
     assert tables["series"].project("t_us, value").fetchall() == [(107, 1.0)]
     assert sorted(tables["standby_series"].project("standby, t_us, value").fetchall()) == [
@@ -114,8 +114,6 @@ def test_memory_hardly_grows_with_the_samples(tmp_path: Path) -> None:
     few, many = peak_kb(2_000), peak_kb(7_000)
     assert many < few + 200_000
 
-
-# ---- within parts of trials ----
 
 S = 1_000_000
 SCANNED = {"labels": {"table": "public.t"}}

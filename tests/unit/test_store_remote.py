@@ -166,26 +166,27 @@ def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path
 
 
 def test_an_address_that_is_no_run_is_named(s3: Bucket) -> None:
+    s3.put("runs/half/trials/0001-x/trial.json")
+    s3.put("runs/broken/manifest.json")
     for place, message in (
         ("s3://bench/runs/half", r"s3://bench/runs/half: it has no manifest.json"),
         ("s3://bench/runs/nothing", "s3://bench/runs/nothing: there is nothing at that address"),
         ("s3://no-such-bucket/x", "s3://no-such-bucket/x: there is no bucket no-such-bucket"),
         ("s3://bench/runs/broken", r"s3://bench/runs/broken/manifest.json: it is not JSON"),
     ):
-        s3.put("runs/half/trials/0001-x/trial.json")
-        s3.put("runs/broken/manifest.json")
         with pytest.raises(StoreError, match=message), open_run(place):
             pass
-        for text in ("s3://", "s3:///key", "s3://a b/c"):
-            with pytest.raises(UsageError, match="no address of object storage"):
-                Address.parse(text)
-        assert Address.parse("s3://bench/a//") == Address("bench", "a")
+    for text in ("s3://", "s3:///key", "s3://a b/c"):
+        with pytest.raises(UsageError, match="no address of object storage"):
+            Address.parse(text)
+    assert Address.parse("s3://bench/a//") == Address("bench", "a")
 
 
 ENDPOINT = "AWS_ENDPOINT_URL_S3"
 
 
-def test_what_a_storage_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_storage_needs_and_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
     for variables, address, message, hint in (
         ({ENDPOINT: "nonsense"}, RUNS, "AWS_ENDPOINT_URL_S3 is no endpoint of object storage: nonsense", ""),
         (
@@ -202,12 +203,21 @@ def test_what_a_storage_needs(monkeypatch: pytest.MonkeyPatch) -> None:
             "set AZURE_STORAGE_ACCOUNT_NAME",
         ),
     ):
-        monkeypatch.setitem(sys.modules, "boto3", None)
         if "AWS_PROFILE" in variables:
             monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
         with environment(variables), pytest.raises(StoreError, match=message) as raised:
             objects.list_objects(address)
         assert (raised.value.hint or "").startswith(hint)
+    with socket.socket() as taken:
+        # bound, but not listening
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            environment({**KEYS, "AWS_ENDPOINT_URL_S3": url}),
+            pytest.raises(StoreError, match=r"cannot list s3://bench/runs: .*error sending request") as raised,
+        ):
+            objects.list_objects(RUNS)
+    assert "AWS_ENDPOINT_URL_S3" in (raised.value.hint or "")
 
 
 def test_downloads_that_fail(s3: Bucket, tmp_path: Path) -> None:
@@ -228,19 +238,6 @@ def test_downloads_that_fail(s3: Bucket, tmp_path: Path) -> None:
     with s3.closed(), pytest.raises(StoreError, match="cannot list s3://bench/runs: the credentials are not") as raised:
         objects.list_objects(RUNS)
     assert "AWS_PROFILE" in (raised.value.hint or "")
-
-
-def test_an_endpoint_that_does_not_answer() -> None:
-    with socket.socket() as taken:
-        # bound, but not listening
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        with (
-            environment({**KEYS, "AWS_ENDPOINT_URL_S3": url}),
-            pytest.raises(StoreError, match=r"cannot list s3://bench/runs: .*error sending request") as raised,
-        ):
-            objects.list_objects(RUNS)
-    assert "AWS_ENDPOINT_URL_S3" in (raised.value.hint or "")
 
 
 class _Half(BaseHTTPRequestHandler):
@@ -281,7 +278,7 @@ def test_a_transfer_that_breaks_off_is_resumed(tmp_path: Path) -> None:
     assert _Half.asked[:2] == [None, "bytes=5-9"]
 
 
-def test_patterns_and_folders(s3: Bucket, run: RunFolder) -> None:
+def test_patterns_folders_and_keys_of_any_text(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:
     for name in ("a1", "a2", "b1", ".hidden"):
         s3.put(f"runs/{name}/manifest.json")
     s3.put("more/x/a1/manifest.json")
@@ -298,6 +295,16 @@ def test_patterns_and_folders(s3: Bucket, run: RunFolder) -> None:
         found("s3://bench/c*")
     # here as there
     assert found(str(run.path.parent)) == found("latest") == found(f"{run.path.parent}/*quick*") == [str(run.path)]
+    # keys may be any text
+    names = ["a b", "a%20b", "ü#?*+&"]
+    for name in names:
+        s3.put(f"logs/{name}", name.encode())
+    s3.put("logs/")
+    kept = objects.list_objects(Address(BUCKET, "logs"))
+    assert [each.address.name for each in kept] == objects.files(Address(BUCKET, "logs")) == sorted(names)
+    for each in kept:
+        objects.fetch(each, tmp_path / "x")
+        assert (tmp_path / "x").read_text() == each.address.name
 
 
 def test_many_are_analysed_and_the_broken_are_named(s3: Bucket, run: RunFolder, capsys: Capture) -> None:
@@ -404,18 +411,6 @@ def test_profiles_have_credentials_and_endpoints(s3: Bucket, tmp_path: Path, mon
         pytest.raises(StoreError, match=r"boto3 cannot use its configuration: .*other"),
     ):
         objects.list_objects(RUNS)
-
-
-def test_keys_may_be_any_text(s3: Bucket, tmp_path: Path) -> None:
-    names = ["a b", "a%20b", "ü#?*+&"]
-    for name in names:
-        s3.put(f"logs/{name}", name.encode())
-    s3.put("logs/")
-    found = objects.list_objects(Address(BUCKET, "logs"))
-    assert [each.address.name for each in found] == objects.files(Address(BUCKET, "logs")) == sorted(names)
-    for each in found:
-        objects.fetch(each, tmp_path / "x")
-        assert (tmp_path / "x").read_text() == each.address.name
 
 
 def test_google_cloud_storage(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:

@@ -339,18 +339,13 @@ def change(**changes: Any) -> Callable[[Path], object]:  # noqa: ANN401 - fields
     return rewrite
 
 
-def truncate(folder: Path) -> None:
-    parquet = folder / STATEMENTS_FILE
-    parquet.write_bytes(parquet.read_bytes()[:-9])
-
-
 @pytest.mark.parametrize(
     ("damage", "code", "message"),
     [
         (lambda folder: (folder / CAPTURE_FILE).unlink(), 2, "is not a capture"),
         (lambda folder: (folder / STATEMENTS_FILE).unlink(), 6, STATEMENTS_FILE),
         (lambda folder: (folder / STATEMENTS_FILE).write_bytes(b"x" * 100), 6, "cannot read"),
-        (truncate, 6, "cannot read"),
+        (lambda of: (of / STATEMENTS_FILE).write_bytes((of / STATEMENTS_FILE).read_bytes()[:-9]), 6, "cannot read"),
         (change(statements=2), 6, "a class that capture.json does not have"),
         (change(calls=0), 2, "has no statements"),
         (change(source=Source.STATEMENTS), 2, "--dsn"),

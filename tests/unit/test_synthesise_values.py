@@ -15,10 +15,6 @@ from tests.present import present
 from tests.unit.test_synthesise_scripts import RNG_SEED, modelled, of_one
 
 
-def two_of(rng: np.random.Generator, low: int, high: int) -> tuple[int, int]:
-    return int(rng.integers(low, high)), int(rng.integers(low, high))
-
-
 def hundred(rng: np.random.Generator) -> str:
     first = rng.integers(1, 90_000)
     return f"{first} AND {first + 99}"
@@ -31,7 +27,7 @@ def test_a_statement_is_written_with_its_values(tmp_path: Path) -> None:
           "SELECT c FROM sbtest WHERE id BETWEEN :id AND :id_to;\n"]),
         (lambda rng, _: f"SELECT * FROM u WHERE mail = 'user{rng.integers(1, 501)}@example.org'",
          ["\\set mail random(1, 500)\n", "WHERE mail = 'user:mail@example.org';\n"]),
-        (lambda rng, _: "SELECT * FROM t WHERE id = ANY('{{{},{}}}')".format(*two_of(rng, 1, 5_001)),
+        (lambda rng, _: "SELECT * FROM t WHERE id = ANY('{{{},{}}}')".format(*rng.integers(1, 5_001, 2)),
          ["WHERE id = ANY('{:value_1,:value_2}');\n"]),
         (lambda _, number: f"INSERT INTO ev (id, n) VALUES ({1_000 + number}, 1)",
          ["\\set id random(1600, 2147483647)\n", ";\n"]),

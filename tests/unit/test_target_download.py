@@ -83,6 +83,8 @@ def large(inner: tarfile.TarFile) -> None:
 
 
 def test_entries_that_lead_outside_or_have_no_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_and_unpack._Bounded, "_left", 100 * 1024)
+    monkeypatch.setattr(fetch_and_unpack, "MAX_UNPACKED_BYTES", 100 * 1024)
     for fill, message in (
         ("../escaped", "../escaped would be outside"),
         ("/tmp/escaped", "/tmp/escaped would be outside"),
@@ -98,8 +100,6 @@ def test_entries_that_lead_outside_or_have_no_end_are_refused(tmp_path: Path, mo
         (sparse, "sparse is neither file, folder nor link"),
         (large, "it is larger than 100.0 KiB"),
     ):
-        monkeypatch.setattr(fetch_and_unpack._Bounded, "_left", 100 * 1024)
-        monkeypatch.setattr(fetch_and_unpack, "MAX_UNPACKED_BYTES", 100 * 1024)
         path = archive(tmp_path, fill)
         with pytest.raises(TargetError, match=re.escape(message)):
             unpack_archive(path, tmp_path / "inside" / "server")

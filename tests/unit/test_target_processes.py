@@ -105,7 +105,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_outputs_of_programs_need_not_be_utf_8_and_have_an_encoding_of_their_own(
+def test_outputs_of_programs_need_not_be_utf_8_and_a_locale_without_it_is_enough(
     program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _ask_pg_config({"PATH": str(program.parent)})[1] == Path("Universit\ufffdt")
@@ -116,10 +116,7 @@ def test_outputs_of_programs_need_not_be_utf_8_and_have_an_encoding_of_their_own
     root = Path(__file__).parents[2] / "python" / "pgdyno"
     words = ("text=True", "universal_newlines")
     assert [path for path in root.rglob("*.py") if any(word in path.read_text() for word in words)] == []
-
-
-def test_a_locale_without_utf_8_is_enough(program: Path) -> None:
-    """Without coercion and without Python's UTF-8 mode, output is still read as UTF-8."""
+    # without coercion and without Python's UTF-8 mode, output is still read as UTF-8
     program.write_text("#!/bin/sh\nprintf 'Universität' >&2\nexit 1\n", encoding="utf-8")
     code = (
         "import sys\nfrom pgdyno.errors import TargetError\nfrom pgdyno.targets.cluster.folders import run_tool\n"

@@ -108,13 +108,13 @@ def history(number: int = 3, name: str = "alice", *sessions: Line, most: int = 1
 
 
 def frame(samples: Samples, *, away: str | None = None, queries: bool = False, **server: object) -> Frame:
-    """Returns a frame of `samples` and of a server."""
     return {**frame_of(samples, 1.7e9, {}, away=away, queries=queries), **SERVER, **server}
 
 
 def test_a_second_holds_its_looks_and_several_are_one_frame_with_the_same_rates() -> None:
     found = frame(history())
     assert found["active"] == {"CPU": 2.0, "WAL": 1.0, "Lock": 1.0}
+    assert [class_of(wait) for wait in ("IO:WalSync", "IO:DataFileRead", "Extension")] == ["WAL", "IO", "other"]
     assert found["waits"] == {"CPU": 2.0, "LWLock:WALWrite": 1.0, "Lock:tuple": 1.0}
     assert found["background"] == {"checkpointer: IO:DataFileWrite": 1.0}
     assert found["queries"] == {"7": 4.0}
@@ -155,18 +155,6 @@ def test_a_server_that_goes_away_is_away_until_it_is_back_and_missing_data_is_re
     samples = samples_of([line("warning", 1, source="waits", message="GRANT pg_monitor to it")] * 2)
     samples.take(line("gap", 2, source="wal", message="counters went back"))
     assert list(samples.notes) == ["waits: GRANT pg_monitor to it"]
-
-
-def test_classes_of_waits() -> None:
-    for wait, expected in (
-        ("CPU", "CPU"),
-        ("LWLock:WALWriteLock", "WAL"),
-        ("IO:WalSync", "WAL"),
-        ("IO:DataFileRead", "IO"),
-        ("IPC:SyncRep", "other"),
-        ("Extension", "other"),
-    ):
-        assert class_of(wait) == expected
 
 
 def fields(value: object) -> set[str]:
