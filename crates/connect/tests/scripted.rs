@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -131,21 +131,6 @@ fn what_follows_the_start_in_its_segment_belongs_to_it() {
     server.join().expect("the script");
 }
 
-/// A server that accepts connections, keeps them, and never answers; counts them.
-fn silence() -> (u16, Arc<AtomicUsize>) {
-    let (listener, port) = listen();
-    let accepted = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&accepted);
-    thread::spawn(move || {
-        let mut kept = Vec::new();
-        for socket in listener.incoming() {
-            kept.push(socket);
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    (port, accepted)
-}
-
 /// Answers all requests of a dialer.
 fn finish(dialer: &mut Dialer<usize>) -> Vec<Dialed<usize>> {
     let mut done = Vec::new();
@@ -153,27 +138,6 @@ fn finish(dialer: &mut Dialer<usize>) -> Vec<Dialed<usize>> {
         done.extend(dialer.advance(Duration::from_secs(10)).expect("waiting"));
     }
     done
-}
-
-#[test]
-fn clients_wait_for_a_silent_host_together_and_then_avoid_it() {
-    let (silent, accepted) = silence();
-    let (healthy, server) = serve(192, |_, mut socket| socket.write_all(&hello()).expect("sent"));
-    let both = params(&format!("host=127.0.0.1,127.0.0.1 port={silent},{healthy} sslmode=disable connect_timeout=1"));
-    let mut dialer = Dialer::new(both, 64).expect("descriptors");
-    (0..192).for_each(|client| dialer.request(client));
-    let began = Instant::now();
-    assert!(dialer.advance(Duration::ZERO).expect("waiting").is_empty());
-    assert!(began.elapsed() < Duration::from_millis(500), "beginning them does not wait");
-    let done = finish(&mut dialer);
-    assert!(done.iter().all(|dialed| dialed.result.is_ok()));
-    let mut tags: Vec<_> = done.iter().map(|dialed| dialed.tag).collect();
-    tags.sort_unstable();
-    assert_eq!(tags, (0..192).collect::<Vec<_>>());
-    assert_eq!(accepted.load(Ordering::Relaxed), 64, "only the first ones tried the silent host");
-    // one after the other, they would need as many seconds
-    assert!(began.elapsed() < Duration::from_secs(20));
-    server.join().expect("the script");
 }
 
 #[test]

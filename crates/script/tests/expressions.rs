@@ -2,7 +2,9 @@
 
 mod common;
 
+use common::generate::expression;
 use common::{evaluated, run};
+use proptest::prelude::*;
 
 /// Checks expressions, each followed by `=>` and its value or its error.
 fn check(table: &str) {
@@ -137,4 +139,16 @@ fn greater_evaluates_its_right_side_first() {
     let trace = run("\\set a debug(1) > debug(2)\n\\set a debug(1) < debug(2)\n", &[]);
     let values: Vec<&str> = trace.debug.iter().map(|l| l.rsplit(' ').next().unwrap()).collect();
     assert_eq!(values, ["2", "1", "1", "2"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// A constant and a variable with the same value give the same result, although only the first is folded.
+    #[test]
+    fn folding_changes_nothing(expr in expression()) {
+        let folded = run(&format!("\\set y debug({})\n", expr.replace(":x", "7")), &[]);
+        let plain = run(&format!("\\set y debug({expr})\n"), &[("x", "7")]);
+        prop_assert_eq!(folded, plain);
+    }
 }

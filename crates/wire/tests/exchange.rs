@@ -4,7 +4,6 @@ mod common;
 
 use common::{description, message, ready, row};
 use pgdyno_wire::{Capture, Exchange, ProtocolError, Reply, SqlState, TxStatus};
-use proptest::prelude::*;
 
 /// All replies as text, so that they outlive the buffer they were read from.
 fn replies(exchange: &mut Exchange, chunks: &[&[u8]]) -> Result<Vec<String>, ProtocolError> {
@@ -196,50 +195,5 @@ fn broken_streams_and_malformed_bodies_are_refused_for_good() {
     ] {
         let result = replies(&mut capturing(), &[&stream]);
         assert!(matches!(result, Err(ProtocolError::Malformed { kind: k, .. }) if k == kind), "{result:?}");
-    }
-}
-
-/// A message that may be part of an answer.
-fn any_message() -> impl Strategy<Value = Vec<u8>> {
-    let value = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
-    prop_oneof![
-        4 => proptest::collection::vec(value, 0..5).prop_map(|values| {
-            let values: Vec<_> = values.iter().map(Option::as_deref).collect();
-            row(&values)
-        }),
-        1 => "[a-z]{0,12}".prop_map(|name| description(&name)),
-        2 => "[A-Z ]{1,12}[0-9]{0,3}".prop_map(|tag| message(b'C', format!("{tag}\0").as_bytes())),
-        1 => "[a-z]{0,300}".prop_map(|m| message(b'E', format!("SERROR\0M{m}\0\0").as_bytes())),
-        1 => "[a-z]{0,30}".prop_map(|m| message(b'N', format!("SNOTICE\0M{m}\0\0").as_bytes())),
-        1 => proptest::collection::vec(any::<u8>(), 0..50).prop_map(|data| message(b'd', &data)),
-        2 => proptest::sample::select(b"123nsIc".to_vec()).prop_map(|kind| message(kind, b"")),
-        2 => proptest::sample::select(b"ITE".to_vec()).prop_map(ready),
-    ]
-}
-
-proptest! {
-    #[test]
-    fn cuts_do_not_matter(
-        messages in proptest::collection::vec(any_message(), 0..20),
-        cuts in proptest::collection::vec(1usize..60, 1..40),
-        rows: bool,
-        completions: bool,
-    ) {
-        let stream = messages.concat();
-        let capture = if rows { Capture::Rows } else { Capture::None };
-        let make = || Exchange::new(capture, completions);
-        let whole = replies(&mut make(), &[&stream]);
-        prop_assert!(whole.is_ok());
-        let mut chunks = Vec::new();
-        let mut rest = stream.as_slice();
-        for cut in cuts.iter().cycle() {
-            let (chunk, tail) = rest.split_at((*cut).min(rest.len()));
-            chunks.push(chunk);
-            rest = tail;
-            if rest.is_empty() {
-                break;
-            }
-        }
-        prop_assert_eq!(replies(&mut make(), &chunks), whole);
     }
 }
