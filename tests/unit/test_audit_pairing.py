@@ -172,7 +172,7 @@ def test_versions_that_outputs_print_are_what_imported_targets_are_compared_by()
 def test_a_setting_is_compared_with_the_default_that_it_stands_for() -> None:
     for text, unit, value in (
         ("1GB", None, 1 << 30), ("1024", "MB", 1 << 30), ("16384", "8kB", 128 << 20), ("5min", None, 300_000.0),
-        ("300", "s", 300_000.0), ("0.9", None, 0.9), ("-1", None, -1.0), ("on", None, "on"),
+        ("300", "s", 300_000.0), ("1GB", "8kB", 1 << 30), ("0.9", None, 0.9), ("-1", None, -1.0), ("on", None, "on"),
         ("pg_stat_statements", None, "pg_stat_statements"), ("16 parsecs", None, "16 parsecs"),
     ):  # fmt: skip
         assert setting_value(text, unit) == value

@@ -73,13 +73,10 @@ def test_copies_of_a_file_are_left_out_and_counted(tmp_path: Path) -> None:
     assert texts == [*(f"SELECT {number}" for number in range(5)), "SELECT 77"]
     assert [(each.reason, each.count, each.first) for each in found.left_out] == [("copies", 2, f"{packed}:1")]
     assert lacks(found) == []
-
-
-def test_of_compressed_copies_the_larger_one_is_read(tmp_path: Path) -> None:
-    small, large = tmp_path / "a.csv.gz", tmp_path / "b.csv.gz"
-    small.write_bytes(gzip.compress(FIVE[: FIVE.index("\n") + 1].encode()))
-    large.write_bytes(gzip.compress(FIVE.encode()))
-    assert capture_logs([small, large], tmp_path / "load", KEPT).calls == 5
+    # of compressed ones, the larger one is read
+    packed.write_bytes(gzip.compress(FIVE[: FIVE.index("\n") + 1].encode()))
+    part.with_suffix(".gz").write_bytes(gzip.compress(FIVE.encode()))
+    assert capture_logs([packed, part.with_suffix(".gz")], tmp_path / "packed", KEPT).calls == 5
 
 
 # ---- memory ----

@@ -13,13 +13,11 @@ from pgdyno.experiment.search.cheapest_order import Families, Verdict, next_targ
 
 pytestmark = pytest.mark.slow
 
-LETTERS = "abcdef"
-
 
 def drawn(source: random.Random) -> tuple[Families, dict[str, float], set[str]]:
     """Return families, prices, and the targets that keep the promise; prices of a family need not rise with size."""
     families, prices, keeps = [], {}, set()
-    for name in LETTERS[: source.randint(1, 6)]:
+    for name in "abcdef"[: source.randint(1, 6)]:
         family = [f"{name}{size}" for size in range(source.randint(1, 9))]
         price = source.uniform(1, 4)
         for target in family:
@@ -47,11 +45,6 @@ def cheapest(prices: Mapping[str, float], keeps: Sequence[str] | set[str]) -> fl
     return min((prices[each] for each in keeps), default=math.inf)
 
 
-def separately(families: Families, prices: Mapping[str, float], keeps: set[str]) -> int:
-    """Return the trials of bisections that know nothing of each other."""
-    return sum(len(measured([family], prices, keeps)) for family in families)
-
-
 def test_the_answer_is_that_of_brute_force_in_no_more_trials_than_separate_bisections() -> None:
     source = random.Random(26)
     fewer = 0
@@ -60,7 +53,8 @@ def test_the_answer_is_that_of_brute_force_in_no_more_trials_than_separate_bisec
         verdicts = measured(families, prices, keeps)
         kept = [each for each, verdict in verdicts.items() if verdict is Verdict.KEPT]
         assert cheapest(prices, kept) == cheapest(prices, keeps)
-        apart = separately(families, prices, keeps)
+        # bisections that know nothing of each other
+        apart = sum(len(measured([family], prices, keeps)) for family in families)
         assert len(verdicts) <= apart
         assert apart <= sum(len(family).bit_length() for family in families)
         fewer += len(verdicts) < apart

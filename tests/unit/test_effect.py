@@ -87,10 +87,6 @@ def loaded(folder: Path, workload: str) -> LoadedPlan:
     return plan_sample.loaded(folder, small_plan(workload, trial="" if "tpch" in workload else 'duration = "30s"'))
 
 
-def warns_of_writes(plan: LoadedPlan) -> bool:
-    return any("they write without a checkpoint" in each.message for each in plan.warnings)
-
-
 @pytest.mark.parametrize(("workload", "effect"), WORKLOADS)
 def test_every_caller_has_the_same_answer(tmp_path: Path, workload: str, effect: Effect) -> None:
     plan = loaded(tmp_path, workload)
@@ -99,7 +95,8 @@ def test_every_caller_has_the_same_answer(tmp_path: Path, workload: str, effect:
     assert needs_of_plan(plan, Home.locate(tmp_path / "home")).writes is (effect is not READS)
     if not plan.plan.workload.runs_once:
         # whose trials have no duration
-        assert warns_of_writes(plan) is (effect is WRITES)
+        warns = any("they write without a checkpoint" in each.message for each in plan.warnings)
+        assert warns is (effect is WRITES)
     # the audit has the run's record, and its copies of scripts
     scripts = [*FILES, "mine.lua"] if ".sql" in workload or ".lua" in workload else []
     manifest = sample_manifest(

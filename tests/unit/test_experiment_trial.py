@@ -107,11 +107,10 @@ def test_a_load_whose_mix_is_not_the_one_asked_for_is_no_result(tmp_path: Path) 
 
 # ---- the failure of a trial has an ID for programs, which the reference lists ----
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "run-folder.md"
-
 
 def test_the_reference_lists_every_id() -> None:
-    table = REFERENCE.read_text().split("| id | what went wrong |\n|---|---|\n", 1)[1].split("\n\n", 1)[0]
+    page = (Path(__file__).parents[2] / "docs/reference/run-folder.md").read_text()
+    table = page.split("| id | what went wrong |\n|---|---|\n", 1)[1].split("\n\n", 1)[0]
     assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == [each.value for each in FailureId]
 
 
