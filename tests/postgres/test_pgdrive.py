@@ -238,7 +238,7 @@ ways = pytest.mark.parametrize(
 )
 
 
-def committed(server: Server) -> int:
+def count_committed(server: Server) -> int:
     """Asserts that the balances add up after all sessions ended; returns the transactions."""
     wait_until(lambda: rows(server, SESSIONS) == [])
     (sums,) = rows(server, SUMS)
@@ -282,7 +282,7 @@ def test_after_the_engine_was_killed(balances: Server, tmp_path: Path, kind: str
         # the last line may be cut
         if line.endswith("\n") and (event := json.loads(line))["event"] == "interval":
             counted += sum(script["succeeded"] for script in event["scripts"])
-    assert 0 < counted <= committed(balances)
+    assert 0 < counted <= count_committed(balances)
 
 
 @ways
@@ -299,4 +299,4 @@ def test_after_the_server_died(balances: Server, tmp_path: Path, kind: str, prot
     balances.restart()
     # all succeeded transactions are there; others were in flight, or were lost with their connection
     succeeded = load.end["succeeded"]
-    assert 0 < succeeded <= committed(balances) <= succeeded + load.end["in_flight"] + load.ended_with_client
+    assert 0 < succeeded <= count_committed(balances) <= succeeded + load.end["in_flight"] + load.ended_with_client

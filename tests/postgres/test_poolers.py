@@ -19,28 +19,13 @@ from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.pgbouncer import PgBouncer, pgbouncer
 from tests.postgres.relay import Relay
 from tests.postgres.replay_sample import Sample, simple
-from tests.postgres.runs import engines, environment, pgdyno, running, the_run
+from tests.postgres.runs import engines, environment, fast_plan, pgdyno, running, the_run
 from tests.present import present
 from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 BIN = Path(sys.executable).parent
 PGDRIVE, PGPROBE, PGDYNO = BIN / "pgdrive", BIN / "pgprobe", BIN / "pgdyno"
-PLAN = """\
-name = "pooled"
-[target.far]
-kind = "dsn"
-dsn = "{dsn}"
-{more}
-[workload]
-scripts = ["{script}"]
-scale = 1
-[sweep]
-clients = [2]
-[trial]
-duration = "{duration}"
-warmup = "0s"
-"""
 LUA = """\
 function thread_init() drv = sysbench.sql.driver(); con = drv:connect() end
 function event() local statement = con:prepare('SELECT 1'); statement:execute() end
@@ -92,9 +77,15 @@ def dsn_of_server(pooler: PgBouncer) -> str:
     return pooler.dsn.replace(str(pooler.port), str(pooler.server.port))
 
 
+def plan_on(dsn: str, more: str = "", script: str = "tpcb-like", duration: str = "300ms") -> str:
+    trial = f'duration = "{duration}"\nwarmup = "0s"'
+    server = f'kind = "dsn"\ndsn = "{dsn}"\n{more}'
+    return fast_plan(f'scripts = ["{script}"]\nscale = 1', "clients = [2]", trial, ["far"], server)
+
+
 def fill_command(words: str, pooler: PgBouncer, folder: Path) -> list[str]:
     plan, script = folder / "plan.toml", folder / "q.sql"
-    plan.write_text(PLAN.format(dsn=pooler.dsn, more="", script="tpcb-like", duration="300ms"))
+    plan.write_text(plan_on(pooler.dsn))
     script.write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 1;\n")
     names = {"dsn": pooler.dsn, "server": dsn_of_server(pooler), "folder": folder, "plan": plan, "script": script}
     return [word.format(**names) for word in words.split()]
@@ -272,8 +263,7 @@ def pooled_plan(
 ) -> str:
     plan = folder / "pooled.toml"
     more = f'load_dsn = "{dsns.get("load_dsn", pooler.dsn)}"\n{more}'
-    dsn = dsns.get("dsn", dsn_of_server(pooler))
-    plan.write_text(PLAN.format(dsn=dsn, more=more, script=script, duration=duration))
+    plan.write_text(plan_on(dsns.get("dsn", dsn_of_server(pooler)), more, script, duration))
     return str(plan)
 
 

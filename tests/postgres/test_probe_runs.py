@@ -161,24 +161,6 @@ def test_a_bad_probe_never_disturbs_the_trial(how: str, warm_home: Home, tmp_pat
 
 
 SKEW_S = 3600
-FAR_PLAN = """\
-name = "far"
-[target.theirs]
-kind = "dsn"
-dsn = "host={address} port={port} user=postgres"
-[target.theirs.ssh]
-host = "{address}"
-port = {ssh_port}
-config = "{config}"
-known_hosts = "{known_hosts}"
-folder = "{cache}"
-[workload]
-scripts = ["tpcb-like"]
-[sweep]
-clients = 3
-[trial]
-duration = "{duration}"
-"""
 
 
 @dataclass(frozen=True)
@@ -192,15 +174,17 @@ class Stage:
 
     def run(self, home: Home, folder: Path, ssh: Path | None = None, duration: str = "4s") -> tuple[TrialRecord, str]:
         """Runs a plan on the generator's host; returns its trial and the output. `ssh` is another file of host keys."""
-        plan = FAR_PLAN.format(
-            address=self.sshd.address,
-            port=self.server.port,
-            ssh_port=self.sshd.port,
-            config=self.sshd.config,
-            known_hosts=ssh or self.sshd.known_hosts,
-            cache=self.sshd.cache,
-            duration=duration,
-        )
+        there = self.sshd
+        server = f"""\
+kind = "dsn"
+dsn = "host={there.address} port={self.server.port} user=postgres"
+ssh.host = "{there.address}"
+ssh.port = {there.port}
+ssh.config = "{there.config}"
+ssh.known_hosts = "{ssh or there.known_hosts}"
+ssh.folder = "{there.cache}"
+"""
+        plan = fast_plan('scripts = ["tpcb-like"]', "clients = 3", f'duration = "{duration}"', ["theirs"], server)
         (folder / "far.toml").write_text(plan)
         done = self.pgdyno(home, folder, "run", "far.toml", "--no-preflight")
         assert done.returncode == 0, done.stderr

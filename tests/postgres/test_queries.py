@@ -117,6 +117,7 @@ def test_a_result_that_differs_between_arms_voids_the_run(ask: Ask, tmp_path: Pa
     assert finding.parameters["query"] == "shown.sql"
 
 
+@pytest.mark.long_cases("BEGIN")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [("SELECT nothing FROM t", 'column "nothing" does not exist'), ("BEGIN; SELECT 1", "leaves a transaction open")],

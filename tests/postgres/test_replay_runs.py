@@ -103,7 +103,7 @@ def sessions_of(folder: Path) -> dict[int, list[tuple[Any, ...]]]:
     return found
 
 
-def captured(home: Home, tmp_path: Path, run: RunFolder, into: str) -> list[list[tuple[Any, ...]]]:
+def capture_load(home: Home, tmp_path: Path, run: RunFolder, into: str) -> list[list[tuple[Any, ...]]]:
     """Return the sessions of the load's clients, by their content."""
     (log,) = run.path.glob("trials/*/log/server.log")
     # others prepare and check the dataset
@@ -119,7 +119,7 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
     (tmp_path / "mix.sql").write_text(MIX)
     write_plan(tmp_path, "original", LOAD.replace("PROTOCOL", protocol))
     pgdyno(warm_home, tmp_path, "run", "original.toml", code=ExitCode.OK)
-    load = captured(warm_home, tmp_path, the_run(tmp_path), "shop")
+    load = capture_load(warm_home, tmp_path, the_run(tmp_path), "shop")
     assert len(load) == 3
 
     write_plan(tmp_path, "again", 'replay = "shop"\n')
@@ -130,7 +130,7 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
     agrees(trial, statements=sum(map(len, load)))
     assert (tmp_path / "again.hashes").read_text() == (tmp_path / "original.hashes").read_text()
 
-    assert captured(warm_home, tmp_path, folder, "replayed") == load
+    assert capture_load(warm_home, tmp_path, folder, "replayed") == load
     assert not list(folder.path.glob(".replay*"))
     kept = present(read_capture_of(folder.path))
     assert kept.calls == sum(map(len, load))

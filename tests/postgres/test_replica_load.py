@@ -12,36 +12,25 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home, LagWatch, Server
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.reconfigure import reconfigure
-from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.runs import FAST_SERVER, fast_plan, pgdyno, the_run
 from tests.postgres.servers import on_replica, opened, preparer
 from tests.postgres.test_target_replicas import SMALL, spec, step
 from tests.present import present
 
-PLAN = """\
-name = "spread"
-[target.a]
-kind = "embedded"
-version = "{version}"
-settings = {{ fsync = "off", shared_buffers = "16MB" }}
-[target.a.replicas]
-count = 2
-[workload]
-scripts = ["simple-update"]
-[sweep]
-clients = 2
-rate = 200
-[trial]
+TRIAL = """\
 warmup = "1s"
 duration = "4s"
 seed = 3
 [replica_load]
-scripts = ["{script}"]
+scripts = ["SCRIPT"]
 clients = 3
 rate = 300
 [hooks]
 before_trial = 'echo "$PGDYNO_REPLICA_PORTS" > ports; echo "$PGDYNO_REPLICA_DIRECTORIES" > directories'
 after_trial = 'date'
 """
+SERVER = f"{FAST_SERVER}\n[target.a.replicas]\ncount = 2"
+PLAN = fast_plan('scripts = ["simple-update"]', "clients = 2\nrate = 200", TRIAL, server=SERVER)
 ALONE = PLAN.replace("count = 2", "count = 1")
 
 
@@ -49,7 +38,7 @@ def run(
     home: Home, folder: Path, text: str = PLAN, version: str = "18", script: str = "select-only"
 ) -> tuple[TrialRecord, RunFolder, str]:
     plan = folder / "spread.toml"
-    plan.write_text(text.format(version=version, script=script))
+    plan.write_text(text.replace('version = "18"', f'version = "{version}"').replace("SCRIPT", script))
     done = pgdyno(home, folder, "run", str(plan))
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
     opened = the_run(folder)

@@ -13,33 +13,17 @@ from pgdyno.records import Outcome
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
 from tests.forked import PGDYNO
-from tests.postgres.runs import environment, pgdyno, running, the_run
+from tests.postgres.runs import FAST_SERVER, environment, fast_plan, pgdyno, running, the_run
 from tests.postgres.servers import embedded, opened
 from tests.present import present
 from tests.waiting import wait_until
 
-OURS = 'kind = "embedded"\nversion = "18"\nsettings = { fsync = "off", shared_buffers = "16MB" }'
-PLAN = """\
-name = "searching"
-[target.pg18]
-{target}
-[workload]
-scripts = ["sleeps.sql"]
-dataset = "none"
-[sweep]
-{sweep}
-[trial]
-seed = 7
-{trial}
-[search]
-{search}
-"""
 
-
-def write(folder: Path, script: str, sweep: str, trial: str, search: str, target: str = OURS) -> Path:
+def write(folder: Path, script: str, sweep: str, trial: str, search: str, target: str = FAST_SERVER) -> Path:
     (folder / "sleeps.sql").write_text(script)
     path = folder / "searching.toml"
-    path.write_text(PLAN.format(target=target, sweep=sweep, trial=trial, search=search))
+    workload, trial = 'scripts = ["sleeps.sql"]\ndataset = "none"', f"seed = 7\n{trial}\n[search]\n{search}"
+    path.write_text(fast_plan(workload, sweep, trial, ["pg18"], target))
     return path
 
 
@@ -111,7 +95,7 @@ SPACE = 'over.random_page_cost = ["1.1", "4"]\nover.effective_io_concurrency = [
 SLEEPS = "SELECT pg_sleep(CASE WHEN current_setting('random_page_cost')::float8 < 2 THEN 0.004 ELSE 0.02 END);\n"
 
 
-def write_tuned(folder: Path, space: str = SPACE, target: str = OURS) -> Path:
+def write_tuned(folder: Path, space: str = SPACE, target: str = FAST_SERVER) -> Path:
     search = f'find = "settings"\ntrials = 4\n{space}'
     return write(folder, SLEEPS, "clients = 2", 'duration = "400ms"\nrepeats = 6', search, target)
 
@@ -196,7 +180,8 @@ def write_cheapest(folder: Path, duration: str = "1s") -> Path:
     """Latencies are those of the script's sleep, whatever the machine does; the sleep of `broken` is an error."""
     prices = "".join(f"[price.target.{name}]\nhourly = [{{ amount = {price} }}]\n" for name, price in PRICES.items())
     planted = ', "load.seconds" = "{}" }}'
-    targets = [f"[target.{name}]\n" + OURS.replace(" }", planted.format(SECONDS.get(name, "none"))) for name in PRICES]
+    servers = {name: FAST_SERVER.replace(" }", planted.format(SECONDS.get(name, "none"))) for name in PRICES}
+    targets = [f"[target.{name}]\n{server}" for name, server in servers.items()]
     search = 'find = "cheapest"\nlatency = "p50 < 150ms"\nfamilies = [["small", "medium", "large"]]\n'
     path = write(
         folder,
@@ -205,7 +190,7 @@ def write_cheapest(folder: Path, duration: str = "1s") -> Path:
         f'duration = "{duration}"',
         f'{search}[price]\ncurrency = "EUR"\ndate = 2026-11-01\nyears = 1\n{prices}',
     )
-    path.write_text(path.read_text().replace(f"[target.pg18]\n{OURS}", "\n".join(targets)))
+    path.write_text(path.read_text().replace(f"[target.pg18]\n{FAST_SERVER}", "\n".join(targets)))
     return path
 
 

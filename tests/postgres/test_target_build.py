@@ -336,15 +336,12 @@ def test_a_server_with_an_extension(extension: Path, fresh_home: Home) -> None:
         assert value(server, "SELECT busywork_mix(1)") == one_round
     assert len(list((fresh_home.root / "builds").glob("*[!g]"))) == 2
     assert not (programs_with_headers().parent / "lib" / "busywork.so").exists()
-    # libraries that do not load
-    for settings, message in (
-        ({"shared_preload_libraries": "busywrok"}, 'could not access file "busywrok"'),
-        ({"shared_preload_libraries": "busywork", "busywork.fails_at_start": "on"}, "SIGABRT ended it"),
-    ):
-        failing = target({"source": str(extension)}, settings=settings)
-        with pytest.raises(TargetError, match=message) as caught, opened(fresh_home, failing, "with"):
-            pass
-        assert "shared_preload_libraries" in str(caught.value.hint)
+    # a library that does not load
+    settings = {"shared_preload_libraries": "busywork", "busywork.fails_at_start": "on"}
+    failing = target({"source": str(extension)}, settings=settings)
+    with pytest.raises(TargetError, match="SIGABRT ended it") as caught, opened(fresh_home, failing, "with"):
+        pass
+    assert "shared_preload_libraries" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,9 +13,7 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.prepare import Dataset
 from pgdyno.programs import find_engine
-from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
-from tests.postgres.runs import fast_plan, pgdyno, the_run
 from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.postgres.test_load import Place, end, place_of
 from tests.postgres.test_pgdrive import PGDRIVE
@@ -308,15 +305,3 @@ def test_a_condition_that_is_broken_is_told(roomy: Server) -> None:
     execute(roomy, "ALTER TABLE district RENAME TO province")
     with pytest.raises(TargetError, match=r"cannot check TPC-C's consistency conditions: .*district"):
         prepare.check()
-
-
-def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
-    workload, sweep = 'name = "tpcc"\nvariant = "sql-pipelined"', "clients = 4\nrate = 100"
-    (tmp_path / "small.toml").write_text(fast_plan(workload, sweep, 'warmup = "0.2s"\nduration = "1s"\nrepeats = 1'))
-    pgdyno(warm_home, tmp_path, "run", "small.toml", code=0)
-    (trial,) = the_run(tmp_path).trials()
-    assert trial.outcome is Outcome.FINISHED
-    assert present(trial.prepare).method == "template"
-    assert present(trial.consistency).violations == []
-    names = [script.name for script in present(trial.summary).scripts]
-    assert names[:3] == ["New-Order", "New-Order rolled back", "Payment"]

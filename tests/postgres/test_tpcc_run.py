@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from psycopg.rows import dict_row
 
-from pgdyno.targets import Server
+from pgdyno.records import Outcome
+from pgdyno.targets import Home, Server
 from tests.postgres.generator_agents import generators_here, run_load
+from tests.postgres.runs import fast_plan, pgdyno, the_run
 from tests.postgres.test_load import Place, place_of
 from tests.postgres.test_pgdrive import PGDRIVE
 from tests.postgres.test_tpcc_load import check
@@ -453,3 +455,22 @@ def test_a_delivery_that_hangs_is_given_up_and_canceled(hammerdb: Loaded) -> Non
         # a cancel request is answered before the session has ended its transaction
         wait_until(lambda: place.query(f"SELECT {SESSIONS} AND state = 'active'") == [])
         assert place.query("SELECT FROM pg_locks WHERE NOT granted") == []
+
+
+def test_a_plan_runs_it(hammerdb: Loaded, warm_home: Home, tmp_path: Path) -> None:
+    # test_tpcc_load.py has the reset by a template or another load
+    env = hammerdb.place.environment
+    server = f'''\
+kind = "dsn"
+dsn = "host={env["PGHOST"]} port={env["PGPORT"]} user={env["PGUSER"]}"
+database = "{env["PGDATABASE"]}"
+allow_existing = true'''
+    trial = 'warmup = "0.2s"\nduration = "1s"\nrepeats = 1\n[reset]\nmethod = "none"'
+    workload = 'name = "tpcc"\nvariant = "sql-pipelined"\nwarehouses = 2'
+    (tmp_path / "small.toml").write_text(fast_plan(workload, "clients = 4\nrate = 100", trial, server=server))
+    pgdyno(warm_home, tmp_path, "run", "small.toml", code=0)
+    (measured,) = the_run(tmp_path).trials()
+    assert measured.outcome is Outcome.FINISHED
+    assert present(measured.consistency).violations == []
+    names = [script.name for script in present(measured.summary).scripts]
+    assert names[:3] == ["New-Order", "New-Order rolled back", "Payment"]

@@ -293,22 +293,13 @@ def check_times(found: TpchFigures) -> None:
 
 
 DATABASE = "killed_tpch"
-KILLED_PLAN = f"""\
-name = "killed"
-[target.server]
-kind = "dsn"
-dsn = "dbname=postgres"
-database = "{DATABASE}"
-[workload]
-name = "tpch"
-scale_factor = 0.01
-[sweep]
-clients = 2
-[trial]
-repeats = 3
-[hooks]
-before_trial = ["{sys.executable}", "hook.py"]
-"""
+KILLED_PLAN = fast_plan(
+    'name = "tpch"\nscale_factor = 0.01',
+    "clients = 2",
+    f'repeats = 3\n[hooks]\nbefore_trial = ["{sys.executable}", "hook.py"]',
+    ["server"],
+    f'kind = "dsn"\ndsn = "dbname=postgres"\ndatabase = "{DATABASE}"',
+)
 # the first RF1 is that of the power run, the second that of a stream of the throughput run, and does not end
 HOOK = """\
 import os

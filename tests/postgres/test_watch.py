@@ -36,20 +36,20 @@ def loaded(server: Server) -> Iterator[Server]:
         yield server
 
 
-def once(environment: dict[str, str], *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+def watch_once(environment: dict[str, str], *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     env = clean(environment | {"COLUMNS": "120"})
     return run_program([BIN / "pgdyno", "watch", "--once", *args], env=env, code=code)
 
 
 def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:
-    done = once(loaded.environment(), code=0)
+    done = watch_once(loaded.environment())
     for word in ("PostgreSQL 18.", "active by wait", "pgdrive", "CPU  ", "processes by I/O", "(data wal)"):
         assert word in done.stdout, done.stdout
     assert loaded.password
     assert loaded.password not in done.stdout + done.stderr
     # the command alone
     assert "pgbench_accounts" not in done.stdout
-    assert "pgbench_" in once(loaded.environment(), "--queries").stdout
+    assert "pgbench_" in watch_once(loaded.environment(), "--queries").stdout
 
 
 def test_json_is_an_object_a_second_with_true_figures_and_no_process_has_the_password(loaded: Server) -> None:
@@ -89,8 +89,8 @@ def unknown_password(server: Server) -> dict[str, str]:
 
 
 def test_without_a_password_and_a_terminal_it_says_how_to_give_one(server: Server) -> None:
-    assert "PGPASSWORD" in once(unknown_password(server), code=4).stderr
-    assert "hunter2" not in once({}, "postgresql://u:hunter2@[nothing", code=2).stderr
+    assert "PGPASSWORD" in watch_once(unknown_password(server), code=4).stderr
+    assert "hunter2" not in watch_once({}, "postgresql://u:hunter2@[nothing", code=2).stderr
 
 
 def test_a_terminal_asks_for_the_password_is_filled_and_left_whole(server: Server) -> None:
@@ -139,7 +139,7 @@ def test_the_processors_are_those_that_the_server_may_use(installed: Installatio
     own = OwnServer.make(installed, scratch / "own")
     own.start(within=["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))])
     try:
-        frame = json.loads(once(own.environment(), "--json").stdout)
+        frame = json.loads(watch_once(own.environment(), "--json").stdout)
     finally:
         own.stop("immediate")
     assert frame["processors"] == 1
@@ -200,10 +200,9 @@ def test_a_server_elsewhere_is_watched_over_sql_alone(server: Server) -> None:
     # with a relay, the server's peer of the connection is not this process
     environment = server.environment() | {"PGHOST": "127.0.0.1", "PGPORT": str(relay.port)}
     try:
-        done = once(environment)
+        done = watch_once(environment)
     finally:
         relay.close()
-    assert done.returncode == 0, done.stderr
     assert done.stderr.count("note: the server's host is not visible") == 1
     assert "checkpoint" in done.stdout
     assert "processes by I/O" not in done.stdout
