@@ -139,7 +139,20 @@ def test_errors_of_sysbench_and_its_output_without_percentiles(tmp_path: Path) -
     assert fields(run.trials, "target repeat") == [("out", 1), ("out", 2)]
 
 
-def test_a_run_of_sysbench_with_checkpoints_is_listed() -> None:
+def test_tests_of_sysbench_without_a_database_and_checkpoints_are_no_results() -> None:
+    for head in (
+        f"{THREADS}\nPrime numbers limit: 10000\n\nThreads started!\n\n{CPU}",
+        THREADS + MEMORY,
+        THREADS,
+        CPU,
+        "$ sysbench cpu --threads=4 run\n",
+        "$ sysbench --test=mutex --num-threads=4 run\n",
+    ):
+        document = read_document(head + EVENTS)
+        assert document.outputs == []
+        assert ["uses no database" in unread.text for unread in document.unread] == [True]
+    assert only(f"$ sysbench oltp_read_only --threads=4 run\n{EVENTS}").tps == 4022.32
+    # a run with checkpoints is listed
     part = "".join(RATE_LIMITED.partition("SQL statistics:")[1:])
     head = "Running the test with following options:\nNumber of threads: 4\nReport checkpoint(s) at 1, 2 seconds\n"
     interval = (
@@ -172,18 +185,3 @@ Total operations: 40226 (4022.32 per second)
 
 """
 THREADS = "sysbench 1.1.0\n\nRunning the test with following options:\nNumber of threads: 4\n\n"
-
-
-def test_tests_of_sysbench_without_a_database_are_no_results() -> None:
-    for head in (
-        f"{THREADS}\nPrime numbers limit: 10000\n\nThreads started!\n\n{CPU}",
-        THREADS + MEMORY,
-        THREADS,
-        CPU,
-        "$ sysbench cpu --threads=4 run\n",
-        "$ sysbench --test=mutex --num-threads=4 run\n",
-    ):
-        document = read_document(head + EVENTS)
-        assert document.outputs == []
-        assert ["uses no database" in unread.text for unread in document.unread] == [True]
-    assert only(f"$ sysbench oltp_read_only --threads=4 run\n{EVENTS}").tps == 4022.32

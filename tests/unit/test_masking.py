@@ -104,7 +104,7 @@ def test_reports_of_a_run_have_its_secrets_masked() -> None:
 SECRET = "hunter2"
 
 
-def test_of_a_setting_all_that_may_be_secret_is_masked() -> None:
+def test_of_a_setting_all_that_may_be_secret_is_masked_also_in_earlier_runs(tmp_path: Path) -> None:
     for name, value, kept in (
         ("primary_conninfo", f"host=db user=repl password={SECRET}", "***"),
         ("primary_conninfo", "", ""),
@@ -131,9 +131,7 @@ def test_of_a_setting_all_that_may_be_secret_is_masked() -> None:
     # nor takes a long value hours
     value = "://" + 1_000_000 * ":"
     assert kept_value("some.url", value) == value
-
-
-def test_what_an_earlier_version_stored_is_masked_when_it_is_read(tmp_path: Path) -> None:
+    # what an earlier version stored is masked when it is read
     folder = RunFolder.create(tmp_path, sample_manifest())
     events = sample_events(4, 2, 500, 900)
     secret = ("primary_conninfo", f"host=db password={SECRET}", None, "configuration file")

@@ -110,7 +110,7 @@ def target(kind: str, root: Path, keys: str) -> str:
     return ec2(**more) if kind == "ec2" else {"rds": rds, "aurora": aurora}[kind](root, **more)
 
 
-def test_wrong_rentals_are_refused(tmp_path: Path, root: Path) -> None:
+def test_wrong_rentals_are_refused_and_the_largest_possible(tmp_path: Path, root: Path) -> None:
     for row in REFUSED.strip().splitlines():
         kind, _, rest = row.partition(": ")
         keys, path, said = rest.split(" | ")
@@ -118,9 +118,6 @@ def test_wrong_rentals_are_refused(tmp_path: Path, root: Path) -> None:
         assert problem.path == f"target.{kind}.{path}"
         assert problem.message == said[1:] if said.startswith("=") else said in problem.message
         assert problem.line is not None
-
-
-def test_the_largest_rentals_are_possible(tmp_path: Path, root: Path) -> None:
     for kind, keys in (
         # if the plan insists, a wide network is let in
         ("rds", 'allow = ["10.0.0.0/12"]; allow_wide = true'),

@@ -386,7 +386,7 @@ def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
         assert line in written(to)
 
 
-def test_elsewhere_there_is_a_line_a_trial_and_step_and_no_control_character() -> None:
+def test_elsewhere_there_is_a_line_a_trial_and_step_and_now_and_then_of_a_long_trial() -> None:
     to = console(terminal=False)
     with live_view(to) as view:
         for _ in range(3):
@@ -405,9 +405,7 @@ def test_elsewhere_there_is_a_line_a_trial_and_step_and_no_control_character() -
         "trial 2/2  select-only \N{REPLACEMENT CHARACTER}8 clients  interrupted  5.00 tps",
         "that was all",
     ]
-
-
-def test_a_log_hears_of_a_long_trial_now_and_then() -> None:
+    # a log hears of a long trial now and then
     to, seconds = console(terminal=False, width=200), 0.0
     view = PlainView(to, clock=lambda: seconds)
     view.event(run_events.TrialStarted(2, 4, "select-only 1 client", 60.0, later=1))

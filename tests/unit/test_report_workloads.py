@@ -57,7 +57,26 @@ def with_figures(run: SampleRun, **figures: object) -> SampleRun:
     return dataclasses.replace(run, trials=trials)
 
 
-def test_other_runs_have_neither() -> None:
+def test_a_sweep_has_sysbenchs_columns_and_a_row_a_trial_and_other_runs_none() -> None:
+    run = with_figures(sweep(clients=(8, 1)), statements=COUNTS)
+    table = present(sweep_table(digest(run)))
+    assert table.headings == SWEEP_HEADINGS
+    assert [row[0] for row in table.rows] == sorted((str(trial.point.clients) for trial in run.trials), key=int)
+    summary = present(next(trial for trial in run.trials if trial.point.clients == 1).summary)
+    first = dict(zip(table.headings, table.rows[0], strict=True))
+    assert (first["reads"], first["writes"], first["others"]) == ("1400", "400", "200")
+    assert first["qps"] == f"{2000 / present(summary.measured_s):.2f}"
+    assert first["errs"] == str(3 + present(summary.failed))
+    assert first["p95"] == f"{present(present(summary.latency_ns).p95) / 1e6:.2f}"
+    lines = [line.plain for line in table_lines(table, Layout())[1:]]
+    assert lines[0].split() == list(SWEEP_HEADINGS)
+    assert len({len(line) for line in lines}) == 1
+    assert "elaptime" in render_html(run, "run")
+    # several targets are named
+    table = present(sweep_table(digest(with_figures(sweep(("a", "b"), clients=(1,)), statements=COUNTS))))
+    assert table.headings == ("series", *SWEEP_HEADINGS)
+    assert {row[0] for row in table.rows} == {"a", "b"}
+    # other runs have neither this nor orders
     run = sweep(clients=(1, 8))
     of = digest(run)
     assert sweep_table(of) is None
@@ -106,27 +125,6 @@ def test_figures_and_caught_errors_of_scripts_are_in_a_report() -> None:
     # those that began an event again are retries
     assert (point.losses.caught, point.losses.errors) == (50, 50)
     assert "errors: 50 caught by the script" in [str(warning) for warning in point.warnings]
-
-
-def test_a_sweep_has_sysbenchs_columns_and_a_row_a_trial() -> None:
-    run = with_figures(sweep(clients=(8, 1)), statements=COUNTS)
-    table = present(sweep_table(digest(run)))
-    assert table.headings == SWEEP_HEADINGS
-    assert [row[0] for row in table.rows] == sorted((str(trial.point.clients) for trial in run.trials), key=int)
-    summary = present(next(trial for trial in run.trials if trial.point.clients == 1).summary)
-    first = dict(zip(table.headings, table.rows[0], strict=True))
-    assert (first["reads"], first["writes"], first["others"]) == ("1400", "400", "200")
-    assert first["qps"] == f"{2000 / present(summary.measured_s):.2f}"
-    assert first["errs"] == str(3 + present(summary.failed))
-    assert first["p95"] == f"{present(present(summary.latency_ns).p95) / 1e6:.2f}"
-    lines = [line.plain for line in table_lines(table, Layout())[1:]]
-    assert lines[0].split() == list(SWEEP_HEADINGS)
-    assert len({len(line) for line in lines}) == 1
-    assert "elaptime" in render_html(run, "run")
-    # several targets are named
-    table = present(sweep_table(digest(with_figures(sweep(("a", "b"), clients=(1,)), statements=COUNTS))))
-    assert table.headings == ("series", *SWEEP_HEADINGS)
-    assert {row[0] for row in table.rows} == {"a", "b"}
 
 
 def at_scale(scale: int) -> SampleRun:

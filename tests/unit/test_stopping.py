@@ -76,7 +76,7 @@ def test_a_difference_of_five_percent_needs_less_than_a_fixed_design_of_equal_po
             assert found.pairs < stopped(other, effect, spread, 40, 10_000).pairs
 
 
-def test_the_interval_of_a_run_that_could_stop_is_wider() -> None:
+def test_the_interval_of_a_run_that_could_stop_is_wider_and_says_when_it_stopped() -> None:
     arms = figures(9, 0.05)
     fixed, sequential = (compared(arms_of(arms, stopping=each)) for each in (None, rule()))
     narrow, wide = present(fixed.points[0].interval), present(sequential.points[0].interval)
@@ -88,9 +88,7 @@ def test_the_interval_of_a_run_that_could_stop_is_wider() -> None:
     # as is the noise floor
     floors = [noise_floor(arms_of(figures(12, 0.0), stopping=each)).floor for each in (None, rule())]
     assert floors[1] > 1.3 * floors[0]
-
-
-def test_the_sentence_says_when_the_run_stopped_and_a_gate_judges_by_its_limit() -> None:
+    # the sentence says when the run stopped
     found = compared(arms_of(figures(9, 0.08), stopping=rule(ended="decided")))
     assert comparison_sentence(found).endswith("9 pairs; stopped after 9 of at most 40 repeats: decided")
     shown = comparison_json(found)

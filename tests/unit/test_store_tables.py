@@ -128,7 +128,7 @@ def test_errors_and_unknown_events_are_kept_in_order() -> None:
     assert "scripts" not in json.loads(rows[0].detail)
 
 
-def test_odd_events_and_texts(tmp_path: Path) -> None:
+def test_odd_events_and_texts_and_events_that_lack_something(tmp_path: Path) -> None:
     # of an engine that never measured
     end = {"event": "end", "t_us": 5, "outcome": "failed", "exit_code": 1, "message": "no server", "cpu_us": None}
     (row,) = ingested(1, [end]).events
@@ -141,9 +141,7 @@ def test_odd_events_and_texts(tmp_path: Path) -> None:
     tables = ingested(1, events)
     write_tables(tmp_path, {"events": tables.events})
     assert [row.message for row in tables.events if row.kind == "error"] == ["half ? a pair\0"]
-
-
-def test_events_that_lack_something() -> None:
+    # events that lack something are refused
     for event in (
         {"event": "start", "t_us": 1},
         {"event": "interval", "t_us": 1, "seq": 0, "scripts": 5},

@@ -188,23 +188,7 @@ def test_json_has_the_fields_of_the_reference_and_the_dearest_statements_first_w
     assert whole["statements"][0]["query"] == "SELECT secret FROM t WHERE id = ?"
 
 
-def test_counters_of_dropped_databases_and_figures_from_before_an_outage() -> None:
-    samples = history(3, "alice", session(5, "SELECT 1"), most=2)
-    samples.take(sample("statements", 3, row({"query_id": "7"}, calls=5, exec_time=50), span_s=10))
-    found = frame(samples, away="gone")
-    assert (found["away"], found["tps"], found["active"], found["seconds"]) == ("gone", None, None, 1)
-    assert not any(found[name] for name in ("statements", "backends", "blockers"))
-    # the host is there
-    assert found["cpu"]["busy"] == pytest.approx(0.7)
-    # counters grow when a database is dropped, and are unknown when one is reset
-    small, large = [1.0, 0.0, 10.0, 90.0, 0.0, 0.0], [9.0, 1.0, 5000.0, 90000.0, 0.0, 0.0]
-    more = [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
-    # one is gone, and another is new
-    assert increases({1: small, 2: large}, {1: more, 3: small}) == [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
-    assert increases({1: more, 3: small}, {1: small, 3: small}) is None
-
-
-def test_rates_of_seconds_with_late_or_missing_samples() -> None:
+def test_rates_with_late_missing_or_dropped_counters_and_no_figures_from_before_an_outage() -> None:
     found = frame(samples_of([sample("wal", 1, row()), sample("wal_position", 1, row(inserted=5e6))]))
     assert (found["wal_bytes_per_s"], found["wal_syncs_per_s"]) == (5e6, None)
     # a process that was sampled late used no more than its core
@@ -227,6 +211,20 @@ def test_rates_of_seconds_with_late_or_missing_samples() -> None:
     assert frame(samples)["tps"] == pytest.approx(whole)
     alone = frame(samples_of(second(1)))
     assert (alone["tps"], alone["rollbacks_per_s"]) == (None, None)
+    # figures from before an outage are not shown
+    samples = history(3, "alice", session(5, "SELECT 1"), most=2)
+    samples.take(sample("statements", 3, row({"query_id": "7"}, calls=5, exec_time=50), span_s=10))
+    found = frame(samples, away="gone")
+    assert (found["away"], found["tps"], found["active"], found["seconds"]) == ("gone", None, None, 1)
+    assert not any(found[name] for name in ("statements", "backends", "blockers"))
+    # the host is there
+    assert found["cpu"]["busy"] == pytest.approx(0.7)
+    # counters grow when a database is dropped, and are unknown when one is reset
+    small, large = [1.0, 0.0, 10.0, 90.0, 0.0, 0.0], [9.0, 1.0, 5000.0, 90000.0, 0.0, 0.0]
+    more = [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
+    # one is gone, and another is new
+    assert increases({1: small, 2: large}, {1: more, 3: small}) == [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
+    assert increases({1: more, 3: small}, {1: small, 3: small}) is None
 
 
 NASTY = f"a{ESCAPE}\nb\u202e"
