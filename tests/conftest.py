@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from pgdyno.targets import Home
 from pgdyno.targets.home import ensure_folder
+from tests.known_versions import ask_once
 
 # its assertions tell what they compared, too
 pytest.register_assert_rewrite("tests.load_recount")
@@ -45,6 +46,8 @@ def _temporary_folder(use: str) -> str:
 
 # an import ends with sync(2), which would wait for what all others on this machine have written
 os.sync = lambda: None
+
+ask_once()
 
 # a test neither waits for who measures on this host, nor holds anybody off
 os.environ["PGDYNO_LOCKS"] = _temporary_folder("locks")

@@ -24,12 +24,10 @@ from typing import NoReturn
 
 from pydantic import BaseModel
 
-from pgdyno.plan.model import Plan
-from pgdyno.plan.targets import TargetSpec
-from pgdyno.records import Record
 from pgdyno.report import html
 from pgdyno.report.translation import current_language
 from pgdyno.targets.aws import boto3_clients
+from tests.known_versions import ask_never
 
 PAGE = Path(html.__file__).parent / "page"
 PACKAGES = ("pgdyno.commands", "pgdyno.experiment", "pgdyno.metrics", "pgdyno.targets", "pgdyno.workloads")
@@ -51,6 +49,7 @@ def main() -> None:
     prepare()
     # the simulated Amazon's time passes with requests: long pauses between them prove nothing
     boto3_clients.FIRST_S = boto3_clients.LONGEST_S = 0.05
+    ask_never()
     # it would wait for what all servers of tests have written
     os.sync = lambda: None
     # a collection in a forked process would otherwise look at every object of these modules, and so copy their memory
@@ -115,9 +114,11 @@ class Running:
 
 def prepare() -> None:
     """Makes what commands make on first use: the validators of records and plans, and the templates of the report."""
-    models: list[type[BaseModel]] = [*Record.__subclasses__(), *TargetSpec.__subclasses__(), Plan]
+    models = BaseModel.__subclasses__()
     for model in models:
-        model.model_rebuild()
+        models += model.__subclasses__()
+        if model.__module__.startswith("pgdyno."):
+            model.model_rebuild()
     environment = html.page_environment(current_language())
     for template in PAGE.rglob("*.j2"):
         environment.get_template(str(template.relative_to(PAGE)))
