@@ -1,5 +1,7 @@
 """TLS and authentication as in libpq: pgdrive compared with pgbench and libpq, and the content of encrypted sessions.
 
+The last tests have a new connection for each transaction: time to connect by part, and refusals that end no client.
+
 Rust's tests (crates/connect/src/tls, crates/wire) show what is accepted and refused in detail.
 """
 

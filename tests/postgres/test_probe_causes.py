@@ -1,4 +1,7 @@
-"""Full page images, autovacuum, a killed backend, a lagging standby: the probe attributes each to its source."""
+"""Full page images, autovacuum, a killed backend, a lagging standby: the probe attributes each to its source.
+
+Its figures of the host are the kernel's own, and it reads each source of versions 10 to 18 without an error.
+"""
 
 import os
 import re

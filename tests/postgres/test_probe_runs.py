@@ -1,4 +1,7 @@
-"""A probe during trials: its figures are aligned with the load's, and its failure does not end the trial."""
+"""A probe during trials: its figures are aligned with the load's, and its failure does not end the trial.
+
+The server may be on another host; a profile by perf is part of the probe.
+"""
 
 import re
 import shutil

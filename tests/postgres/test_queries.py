@@ -1,4 +1,4 @@
-"""`pgdyno query`: single queries in two arms on a real server, their results and plans."""
+"""`pgdyno query`: single queries in two arms on a real server, their results and plans; query plans that runs keep."""
 
 import contextlib
 import sys

@@ -1,6 +1,7 @@
 """A load is logged by a real server, captured from its log, and replayed through a plan: it is the same load again.
 
-The replay is logged, too, and captured again: both captures must say the same.
+The replay is logged, too, and captured again: both captures must say the same. A shop that is captured
+through the proxy, and replayed on a copy whose sequences are elsewhere, is the same shop.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Runs of sweeps: each trial has its rate, variables and place in the order; differences decide and are confirmed."""
+"""Runs of sweeps: each trial has its rate, variables and place in the order; differences decide and are confirmed.
+
+A published run is repeated from its raw files.
+"""
 
 import json
 import re

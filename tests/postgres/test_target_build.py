@@ -1,6 +1,6 @@
-"""kind = "build": a source tree that is configured, compiled and installed once.
+"""kind = "build" and "local", and extensions: a source tree that is compiled and installed once, or an installation.
 
-The tree in this test is small: its configure writes a Makefile that installs links to the embedded build, so that the
+The source tree of these tests is small: its configure writes a Makefile that installs links to the embedded build, so that the
 result is a real server.
 """
 

@@ -1,4 +1,4 @@
-"""The location of a server's files: on a path of the plan, in memory, WAL elsewhere; nothing remains afterwards."""
+"""Clusters: where their files are, templates of them, changes of settings, and the versions of PostgreSQL."""
 
 import os
 import shutil
@@ -136,7 +136,6 @@ def test_a_record_cannot_have_other_folders_removed(server: Server, home: Home, 
     assert only_precious(precious)
 
 
-pytestmark = pytest.mark.long
 IDENTIFIER = "SELECT system_identifier FROM pg_control_system()"
 
 
@@ -154,6 +153,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return calls
 
 
+@pytest.mark.long
 def test_a_second_cluster_is_a_copy_with_another_password(warm_home: Home, made: list[object]) -> None:
     warm_home.templates.unlink()
     over_tcp = embedded(connect="tcp")
@@ -174,6 +174,7 @@ def test_a_second_cluster_is_a_copy_with_another_password(warm_home: Home, made:
     assert len(made) == 3
 
 
+@pytest.mark.long
 def test_a_broken_template_is_no_obstacle(warm_home: Home, made: list[object]) -> None:
     warm_home.templates.unlink()
     with opened(warm_home, embedded(), "a") as server:

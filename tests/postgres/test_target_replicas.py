@@ -1,4 +1,4 @@
-"""Streaming standbys: created after the load, awaited, and removed with the run."""
+"""Streaming standbys and a logical subscriber: created after the load, awaited, and removed with the run."""
 
 import os
 import signal
