@@ -143,6 +143,7 @@ def found(lines: Sequence[Sequence[str]], server: Null, folder: Path) -> list[st
         return [wrong for wrong in pool.map(lambda line: ends(line, server, folder), lines) if wrong is not None]
 
 
+@pytest.mark.long_cases("lua-opt", "hours")
 @pytest.mark.parametrize("name", LINES)
 def test_an_option_takes_an_odd_number_or_says_why_not(name: str, null: NullServer, tmp_path: Path) -> None:
     lines = [[word.format(number) for word in LINES[name]] for number in NUMBERS]
