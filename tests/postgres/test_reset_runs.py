@@ -1,7 +1,7 @@
 """Whole runs with [reset]: the steps stored with a trial, what a later run reuses, and interrupted runs.
 
-Snapshots of a cluster by its file system: the tests create btrfs and XFS in files and mount them, which needs root and a
-kernel that supports them. For ZFS, `PGDYNO_TEST_ZFS=/tank/somewhere` names a folder on it. If a file system is not
+Snapshots of a cluster by its file system: the tests create btrfs and XFS in files and mount them, which needs root and
+a kernel that supports them. For ZFS, `PGDYNO_TEST_ZFS=/tank/somewhere` names a folder on it. If a file system is not
 available, the test warns, and tests instead that pgdyno refuses the method.
 """
 

@@ -1,7 +1,7 @@
 """kind = "build" and "local", and extensions: a source tree that is compiled and installed once, or an installation.
 
-The source tree of these tests is small: its configure writes a Makefile that installs links to the embedded build, so that the
-result is a real server.
+The source tree of these tests is small: its configure writes a Makefile that installs links to the embedded build, so
+that the result is a real server.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""TPC-C's tables as loaded by `pgdrive -i --dataset=tpcc`: cardinalities, distributions, conditions, resuming, resets."""
+"""TPC-C's tables as loaded by `pgdrive -i --dataset=tpcc`: cardinalities, values, conditions, resuming, resets."""
 
 import json
 import signal
