@@ -151,10 +151,9 @@ def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Pa
     assert "Trials that did not finish" in shown
 
 
-@pytest.mark.long_cases("[10]", "[13]")
-@pytest.mark.parametrize("version", ["18", "13", "10"])
-def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str) -> None:
-    repeats = 1 if version == "18" else 2
+@pytest.mark.long_cases("-2]")
+@pytest.mark.parametrize(("version", "repeats"), [("18", 1), ("18", 2), ("13", 2), ("10", 2)])
+def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str, repeats: int) -> None:
     events = event('"promote"', at="1s") + event('"checkpoint"', at="3s")
     text = plan_of(events, seconds=4, version=version, replicas='replicas = { count = 2, synchronous = "on" }')
     folder, _ = run(home, tmp_path, text, "--set", f"trial.repeats={repeats}")
