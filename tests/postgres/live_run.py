@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from typing import Any
 import httpx2
 
 from pgdyno.targets import Home
-from tests.forked import PGDYNO
-from tests.postgres.runs import environment, fast_plan
+from tests.postgres.runs import fast_plan, pgdyno_process
 from tests.present import present
 from tests.processes import command_line, processes_with
+from tests.waiting import wait_until
 
 PATIENCE_S = 240.0
 
@@ -27,9 +26,8 @@ PATIENCE_S = 240.0
 class LiveRun:
     """The process of the run, and the address of its page."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     url: str
-    said: list[str]
 
     @property
     def host(self) -> str:
@@ -77,39 +75,19 @@ def watched_plan(folder: Path, script: str = "tpcb-like", clients: str = "2", se
 @contextmanager
 def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[LiveRun]:
     """Runs `pgdyno run --live`; yields once the page is available, and ends the run after the block."""
-    process = subprocess.Popen(
-        [PGDYNO, "run", str(plan), "--live", "--no-preflight", *options],
-        cwd=folder,
-        env=environment(home),
-        text=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    said: list[str] = []
-    known = threading.Event()
-
-    def listen() -> None:
-        for line in present(process.stderr):
-            said.append(line.strip())
-            if line.startswith("live: "):
-                known.set()
-        known.set()
-
-    thread = threading.Thread(target=listen, daemon=True)
-    thread.start()
-    try:
-        assert known.wait(PATIENCE_S)
-        urls = [line.removeprefix("live: ") for line in said if line.startswith("live: ")]
-        assert urls, said
-        yield LiveRun(process, urls[0], said)
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
-        thread.join(10)
-        present(process.stderr).close()
-        for pid in background_servers(folder):
-            os.kill(pid, signal.SIGTERM)
+    with pgdyno_process(home, folder, "run", str(plan), "--live", "--no-preflight", *options) as process:
+        printed, announced = folder / "said", re.compile(r"^live: (\S+)\n", re.MULTILINE)
+        try:
+            wait_until(lambda: process.poll() is not None or announced.search(printed.read_text()), PATIENCE_S)
+            found = announced.search(printed.read_text())
+            assert found, printed.read_text()
+            yield LiveRun(process, found[1])
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(60)
+            for pid in background_servers(folder):
+                os.kill(pid, signal.SIGTERM)
 
 
 def background_servers(folder: Path) -> list[int]:

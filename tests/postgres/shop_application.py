@@ -1,8 +1,8 @@
 """A small shop: an application whose sessions name keys that the server made, also for each other."""
 
 import random
-import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import psycopg
@@ -54,11 +54,8 @@ class Shop:
         self.unaudited: deque[tuple[int, int]] = deque()
 
     def run(self, sessions: int, transactions: int) -> None:
-        threads = [threading.Thread(target=self.serve, args=(number, transactions)) for number in range(sessions)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        with ThreadPoolExecutor(sessions) as pool:
+            list(pool.map(lambda number: self.serve(number, transactions), range(sessions)))
 
     def serve(self, number: int, transactions: int) -> None:
         """Send the transactions of one session; every third session puts constants into its texts."""

@@ -4,10 +4,8 @@ import json
 import os
 import signal
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from tests.present import present
 from tests.processes import command_line, processes_with
 from tests.scratch import scratch_folder
 from tests.unit.store_sample import read_cloud
+from tests.waiting import wait_until
 
 Rented = RealAccount[Ec2Hosts]
 
@@ -152,9 +151,19 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     plan.write_text(text.replace('scripts = ["select-only"]', 'lua = "own.lua"'))
     cost = rented.pgdyno("plan", "cost", plan, "--json")
     assert [each["what"] for each in json.loads(cost)["items"] if each["target"] == "generator"].count(HERE) == 2
-    with killing_an_engine(rented) as killed:
-        said = rented.pgdyno("run", plan, "--yes")
-    assert killed, said
+
+    def engines_of_second_share() -> list[int]:
+        there = os.fsencode(rented.hosts.folder)
+        return [each for each in processes_with(b"\0--part=2/2\0") if command_line(each).startswith(there)]
+
+    def kill() -> None:
+        wait_until(engines_of_second_share)
+        os.kill(engines_of_second_share()[0], signal.SIGKILL)
+
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill)
+        rented.pgdyno("run", plan, "--yes")
+        killed.result()
     run = rented.run()
     (record,) = run.trials()
     assert (record.outcome, record.failure) == ("finished", None)
@@ -184,29 +193,6 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     assert len({each.asked["NetworkInterfaces"][0]["Groups"][0] for each in generators}) == 1
     assert rented.simulator.left() == []
     assert rented.hosts.known == {}
-
-
-@contextmanager
-def killing_an_engine(rented: Rented) -> Iterator[list[int]]:
-    """Kills the engine of the second share of a load as soon as it runs."""
-    killed: list[int] = []
-    over = threading.Event()
-
-    def kill() -> None:
-        while not killed and not over.is_set():
-            for each in processes_with(b"\0--part=2/2\0"):
-                if command_line(each).startswith(os.fsencode(rented.hosts.folder)):
-                    os.kill(each, signal.SIGKILL)
-                    killed.append(each)
-            time.sleep(0.02)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.mark.long

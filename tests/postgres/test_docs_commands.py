@@ -10,6 +10,7 @@ import re
 import shlex
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -271,15 +272,12 @@ def application(server: OwnServer) -> Iterator[None]:
                     insert = "INSERT INTO orders (customer_id, total) VALUES (%s, %s)"
                     connection.execute(insert, [number % 1000 + 1, number % 100])
 
-    threads = [threading.Thread(target=work, args=[database]) for database in ("app", "shop")]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor() as pool:
+        pool.map(work, ("app", "shop"))
+        try:
+            yield
+        finally:
+            done.set()
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
 """Figures of whole runs: for Prometheus, and mean active sessions, which Little's law checks."""
 
 import re
-import subprocess
 import sys
 import urllib.request
 from pathlib import Path
@@ -12,8 +11,7 @@ from prometheus_client import Metric
 from pgdyno.store import load_run
 from pgdyno.store.probe_queries import probe_averages
 from pgdyno.targets import Home
-from tests.forked import PGDYNO
-from tests.postgres.runs import environment, fast_plan, pgdyno, the_run
+from tests.postgres.runs import fast_plan, pgdyno, pgdyno_process, the_run
 from tests.present import present
 from tests.unit.openmetrics_check import parsed
 from tests.waiting import PATIENCE_S, wait_until
@@ -36,21 +34,12 @@ def scraped(address: str) -> dict[str, Metric]:
 def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> None:
     """At an HTTP address during the run, as text afterwards, and in a line of `show`."""
     (tmp_path / "metered.toml").write_text(METERED)
-    with subprocess.Popen(
-        [PGDYNO, "run", "metered.toml", "--no-preflight", "--metrics", "127.0.0.1:0"],
-        cwd=tmp_path,
-        env=environment(warm_home),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        address = None
-        while address is None:
-            line = present(process.stderr).readline()
-            assert line, process.wait()
-            address = re.search(r"metrics: (http://127\.0\.0\.1:\d+/metrics)", line)
+    words = ("run", "metered.toml", "--no-preflight", "--metrics", "127.0.0.1:0")
+    with pgdyno_process(warm_home, tmp_path, *words) as process:
+        printed, announced = tmp_path / "said", re.compile(r"metrics: (http://127\.0\.0\.1:\d+/metrics)")
+        wait_until(lambda: process.poll() is not None or announced.search(printed.read_text()))
+        url = present(announced.search(printed.read_text()))[1]
         met: dict[str, Metric] = {}
-        url = address[1]
 
         # between start and end there is nothing to read that would stop it
         def is_measured() -> bool:
@@ -62,8 +51,7 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
         wait_until(is_measured)
         # the hook has kept the run from its end, however late this is
         (tmp_path / "scraped").touch()
-        _, said = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, said
+        assert process.wait(PATIENCE_S) == 0, printed.read_text()
     (trial,) = met["pgdyno_trial"].samples
     folder = the_run(tmp_path)
     assert (trial.labels["run"], trial.labels["slug"]) == (folder.name, "0001-a-c3")
