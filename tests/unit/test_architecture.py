@@ -187,7 +187,13 @@ FLOORS = {
     ),
     # what plans say of each kind, then sessions, then clusters, then a server, then how each kind obtains one
     "targets": (
-        ("aws.volumes", "aws.databases.parameter_rules", "aws.schema", "rented.packaged_server"),
+        (
+            "aws.volumes",
+            "aws.databases.parameter_rules",
+            "aws.databases.standard_support",
+            "aws.schema",
+            "rented.packaged_server",
+        ),
         (*(f"{kind}.schema" for kind in ("embedded", "local", "build", "dsn", "pool", "aws.databases", "aws.hosts")),),
         ("rented.estimate", "http_requests", "response_limits", "server_identity", "server_user"),
         ("direct_session", "connection", "home"),

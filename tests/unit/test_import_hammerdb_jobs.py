@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.audit.pairing import pairing_between
 from pgdyno.errors import StoreError
-from pgdyno.importers import hammerdb_jobs
+from pgdyno.importers import hammerdb_job_store
 from pgdyno.importers.write import import_files
 from pgdyno.store import load_run
 from tests.present import present
@@ -105,13 +105,13 @@ def test_too_large_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ("LARGEST_VALUE", 1_000, "a row has more than 1,000 bytes"),
         ("MOST_STEPS", 5_000, "reading it takes SQLite more than 5,000 steps"),
     ):
-        monkeypatch.setattr(hammerdb_jobs, "STEPS_BETWEEN_CHECKS", 1_000)
+        monkeypatch.setattr(hammerdb_job_store, "STEPS_BETWEEN_CHECKS", 1_000)
         rows = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 2000)"
         many = f"INSERT INTO JOBOUTPUT {rows} SELECT 'AA', 1, printf('%.*c', 990, 'x') FROM r;"
         path = execute(store(tmp_path), many, "INSERT INTO JOBOUTPUT VALUES ('AA', 1, printf('%.*c', 9000, 'y'));")
         assert import_files([path], tmp_path / "runs").trials == 1
         with monkeypatch.context() as patch:
-            patch.setattr(hammerdb_jobs, limit, most)
+            patch.setattr(hammerdb_job_store, limit, most)
             with pytest.raises(StoreError, match=said):
                 import_files([path], tmp_path / "runs")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pgdyno.plan import Plan
 from pgdyno.plan.sweeps.expressions import Value, parse_expression, plain_number
-from pgdyno.plan.sweeps.spec import MOST_VALUES, expand_range
+from pgdyno.plan.sweeps.ranges import MOST_VALUES, expand_range
 from pgdyno.records import Point
 from pgdyno.run.engine import trial_options
 from tests.unit import plan_sample

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pgdyno.importers.benchbase import BenchbaseParser
 from pgdyno.importers.hammerdb import HammerdbParser
-from pgdyno.importers.hammerdb_jobs import is_report, read_report
+from pgdyno.importers.hammerdb_job_store import is_report, read_report
 from pgdyno.importers.parsed import Document, OutputParser
 from pgdyno.importers.pgbench import PgbenchParser
 from pgdyno.importers.postgresbench import is_results, read_results

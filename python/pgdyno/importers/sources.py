@@ -16,7 +16,7 @@ from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.repeats import repeated_rows
 from pgdyno.importers.documents.target_names import name_targets
 from pgdyno.importers.formats import FILES
-from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
+from pgdyno.importers.hammerdb_job_store import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import Trial, slug, throughput
 from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Document, Output, unused_line
 from pgdyno.importers.pgbench_logs.read_log import LINE_BYTES, LogKind, log_kind, read_log

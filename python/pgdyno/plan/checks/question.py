@@ -16,7 +16,8 @@ from pgdyno.plan.hosts import generators
 from pgdyno.plan.known_settings import why_unknown
 from pgdyno.plan.model import Plan
 from pgdyno.plan.plan_document import Document, KeyPath
-from pgdyno.plan.sweeps.spec import SESSION, expand_range, is_range
+from pgdyno.plan.sweeps.ranges import expand_range, is_range
+from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, RentedTarget
 from pgdyno.plan.workload import effect_of_plan, phases_s, script_files
 from pgdyno.records import Point

@@ -9,7 +9,8 @@ from pgdyno.plan.checks.targets import check_session, check_spelling, check_valu
 from pgdyno.plan.known_settings import network_refusal, refusal
 from pgdyno.plan.plan_document import KeyPath
 from pgdyno.plan.sweeps.points import Space
-from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep, expand_range, is_range
+from pgdyno.plan.sweeps.ranges import expand_range, is_range
+from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep
 from pgdyno.plan.targets import NetworkTarget, TargetSpec
 from pgdyno.records import Point
 from pgdyno.units import quantity, setting_value

@@ -1,7 +1,7 @@
 """The keys of a plan for databases at RDS and Aurora, and the limits of both that are known without a request."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -13,6 +13,7 @@ from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, TargetSpec
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.targets.aws.databases.parameter_rules import CLUSTER_LEVEL, in_own_unit, parameter_refusal
+from pgdyno.targets.aws.databases.standard_support import STANDARD_UNTIL, extended_year
 from pgdyno.targets.aws.schema import AwsTarget
 from pgdyno.units import parse_bytes
 
@@ -25,17 +26,6 @@ LEAST_STORAGE = 20 * 1024**3
 """No storage type of RDS for PostgreSQL can be smaller than this."""
 STRIPED_FROM = 400 * 1024**3
 """The size from which RDS for PostgreSQL lets a plan choose the IOPS and throughput of gp3."""
-STANDARD_UNTIL = {
-    "11": date(2024, 2, 29),
-    "12": date(2025, 2, 28),
-    "13": date(2026, 2, 28),
-    "14": date(2027, 2, 28),
-    "15": date(2028, 2, 29),
-    "16": date(2029, 2, 28),
-    "17": date(2030, 2, 28),
-}
-"""The last day of standard support at RDS and Aurora, by major version, from Amazon's release calendars."""
-_FIRST_YEARS_DAYS = 2 * 365
 
 
 class DatabaseTarget(AwsTarget):
@@ -212,11 +202,3 @@ class AuroraTarget(DatabaseTarget):
             yield document.problem((*where, "extended_support"), message, "choose a newer version or another class")
         if self.clone_of is not None and self.snapshot is not None:
             yield document.problem((*where, "clone_of"), "excludes snapshot", "remove one of them")
-
-
-def extended_year(version: str, today: date) -> str | None:
-    """Return Amazon's name of the years of Extended Support in which `version` is; None before them."""
-    until = STANDARD_UNTIL.get(version.partition(".")[0])
-    if until is None or today <= until:
-        return None
-    return "Yr1-Yr2" if (today - until).days <= _FIRST_YEARS_DAYS else "Yr3"

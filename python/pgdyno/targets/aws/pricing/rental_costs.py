@@ -12,8 +12,9 @@ from pgdyno.plan.time_budget.time_and_disk import data_bytes, trial_count, visit
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.rds import gibibytes
-from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget, extended_year
+from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget
 from pgdyno.targets.aws.databases.service import describe_resource
+from pgdyno.targets.aws.databases.standard_support import extended_year
 from pgdyno.targets.aws.hosts.schema import Ec2Generator, Ec2Target
 from pgdyno.targets.aws.inventory import Kind, is_free
 from pgdyno.targets.aws.pricing.duration import copies_data, hours_of, longest_trial_s, touched_bytes
