@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.signal import lfilter
 
 from pgdyno.store.trial_tables import IntervalRow
 from tests.unit.comparison_sample import Array
@@ -24,6 +23,8 @@ def seconds_of(
     random phase on: for its first tenth throughput is lower by `saw`, then it recovers linearly from a fifth of that.
     The logarithm falls so that an hour later there is `slope` less or more.
     """
+    from scipy.signal import lfilter
+
     count = hours * SECONDS
     correlation = float(np.exp(-1 / memory_s)) if memory_s else 0.0
     fresh = random.normal(0, 0.05 * np.sqrt(1 - correlation**2), count)

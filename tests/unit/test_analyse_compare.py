@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from pgdyno.analyse.comparison import PointComparison, Verdict, compare, new_run_pairs, verdict_of
 from pgdyno.analyse.gate import GateVerdict, gate
@@ -29,6 +28,8 @@ FIGURES = st.floats(min_value=1.0, max_value=1e6)
 
 
 def test_intervals_are_those_of_scipy_by_a_method_for_the_number_of_pairs() -> None:
+    from scipy import stats
+
     # nine of the ten differences of Student's sleep data (1908): ten would be bootstrapped
     differences = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6]
     found = present(paired_interval(differences, 0.95))

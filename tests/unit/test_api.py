@@ -6,9 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas
-import polars
-import pyarrow
 import pytest
 
 import pgdyno
@@ -61,6 +58,10 @@ def test_a_run_is_found_as_commands_find_it(folder: RunFolder, tmp_path: Path, m
 
 @pytest.mark.long
 def test_tables_are_the_same_in_every_form(run: Run) -> None:
+    import pandas
+    import polars
+    import pyarrow
+
     rows = run.trials.rows()
     assert [(row["trial"], row["target"], row["clients"]) for row in rows] == [(1, "pg18", 4), (2, "pg18", 4)]
     for table in (run.trials, run.seconds, run.series, run.waits, run.statements, run.events, run.settings):

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from pgdyno.synthesise.distributions import (
     Constant,
@@ -165,7 +164,7 @@ def _exponent(mean_log_rank: float, count: int) -> float:
     def unlikelihood(exponent: float) -> float:
         return exponent * mean_log_rank + math.log(sum_of_powers(count, exponent))
 
-    return float(optimize.minimize_scalar(unlikelihood, bounds=(0.01, MOST_EXPONENT), method="bounded").x)
+    return _least(unlikelihood, 0.01, MOST_EXPONENT)
 
 
 def _scattered_over(keys: int, sample: Integers, bounds: Uniform) -> ScatteredZipf:
@@ -176,10 +175,16 @@ def _scattered_over(keys: int, sample: Integers, bounds: Uniform) -> ScatteredZi
     # the distance of a sample has small dips, at which a search over all exponents may end
     step = 0.1
     near = min(np.arange(0.1, 3.0 + step, step), key=distance)
-    found = optimize.minimize_scalar(
-        distance, bounds=(max(near - step, step), near + step), method="bounded", options={"xatol": 0.005}
-    )
-    return ScatteredZipf(bounds.low, bounds.high, keys, float(found.x))
+    exponent = _least(distance, max(near - step, step), near + step, tolerance=0.005)
+    return ScatteredZipf(bounds.low, bounds.high, keys, exponent)
+
+
+def _least(function: Callable[[float], float], low: float, high: float, tolerance: float = 1e-5) -> float:
+    # importing scipy is slow
+    from scipy import optimize
+
+    found = optimize.minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": tolerance})
+    return float(found.x)
 
 
 def _histogram(sample: Integers) -> Histogram:
