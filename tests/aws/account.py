@@ -119,6 +119,7 @@ def use_account(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
     monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.wait_until_set_up", lambda *_: None)
     monkeypatch.setattr("pgdyno.targets.aws.hosts.ec2.ask", lambda *_: CERTIFICATE)
+    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
     monkeypatch.setattr(boto3_clients, "time", simulator.clock)
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
     # each session would parse the services' models again, which takes a third of these tests

@@ -21,16 +21,21 @@ from tests.aws.plans import aurora, rds
 from tests.aws.simulator import Fault
 
 
-def test_databases_are_gone_after_their_expiry_without_pgdyno(amazon: Account) -> None:
-    rented = amazon.up(rds(), aurora())
+def test_databases_and_snapshots_are_gone_after_their_expiry_without_pgdyno(amazon: Account) -> None:
+    rented = amazon.up(rds(restore='"each-trial"'), aurora(restore='"each-trial"'))
+    for kind in ("rds", "aurora"):
+        rented.take_snapshot(kind, "Dataset(name='pgbench', scale=1)")
     before = rented.journal.expires
     rented.prolong(datetime.now(UTC) + timedelta(hours=9))
     expires = rented.journal.expires
+    assert {each.expires for each in rented.existing_resources()} == {expires.replace(microsecond=0)}
     # the switches have moved with the expiry
     amazon.time_comes(before + timedelta(hours=1))
     amazon.time_comes(expires - timedelta(minutes=1))
     assert {*amazon.rds.databases, *amazon.rds.clusters} == {rented.server_id("rds"), rented.server_id("aurora")}
-    assert amazon.reaper("another home").find(Wanted(expired=True)) == []
+    elsewhere = amazon.reaper("another home")
+    assert {each.kind for each in elsewhere.find(Wanted())} >= {Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT}
+    assert elsewhere.find(Wanted(expired=True)) == []
     amazon.time_comes(expires + timedelta(minutes=15))
     assert (dict(amazon.rds.databases), dict(amazon.rds.clusters)) == ({}, {})
     # the cluster could go only after its instance, which a single request would not have survived

@@ -1,4 +1,4 @@
-"""EC2 hosts from creation to removal: requests, user data, and errors."""
+"""EC2 hosts from creation to removal: requests, set-up of a host by its user data, and errors."""
 
 import base64
 import os
@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.plan import load_plan
 from pgdyno.remote import RemoteError
 from pgdyno.targets.aws.boto3_clients import CapacityError, Cloud, NotThereError
 from pgdyno.targets.aws.hosts import ec2 as host_of_ec2
 from pgdyno.targets.aws.hosts.ec2 import wait_until_set_up
+from pgdyno.targets.aws.hosts.schema import Ec2Target
+from pgdyno.targets.aws.hosts.user_data import Host, _config, new_nonce, server
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.targets.aws.observe.reports import ask_until_complete
-from pgdyno.targets.aws.pricing.prices import Prices
-from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
-from pgdyno.targets.rented.estimate import price_list
 from pgdyno.targets.rented.packaged_server import verifier
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental import SECOND_US, Span
 from pgdyno.targets.rented.rental_journal import stamp
 from tests.aws.account import CERTIFICATE, PAUSES, SAID, Account, kill_at
 from tests.aws.ec2 import CONSOLE_LATE_S, CONSOLE_POSTED_S, Machine
-from tests.aws.plans import HERE, ec2, generator, rds
+from tests.aws.plans import HERE, ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault
 from tests.present import present
 
@@ -35,12 +35,6 @@ VOLUMES = {
     "wal": '{ size = "50GB", type = "io2", iops = 40000 }',
 }
 OURS = ec2(instance=f'"{HERE}"')
-
-
-@pytest.fixture
-def no_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Generators reach servers that are not there."""
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
 
 
 def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Account, tmp_path: Path) -> None:
@@ -138,47 +132,6 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Account) 
         host(cloud, rented.tokens("ec2"))
 
 
-KILLED = [
-    # call, its number, target, groups and hosts that may exist then
-    ("ec2:CreateSecurityGroup", 1, (ec2(**VOLUMES),), 1, {0}),
-    ("ec2:AuthorizeSecurityGroupIngress", 1, (ec2(**VOLUMES),), 1, {0}),
-    ("ec2:RunInstances", 1, (ec2(**VOLUMES),), 1, {1}),
-    # their group is made before the server's, they after the server and in parallel, so that a kill at the request for
-    # the first may come before or after that for the second
-    ("ec2:CreateSecurityGroup", 1, (OURS, generator(count="2")), 1, {0}),
-    ("ec2:AuthorizeSecurityGroupIngress", 1, (OURS, generator(count="2")), 1, {0}),
-    ("ec2:RunInstances", 2, (OURS, generator(count="2")), 2, {2, 3}),
-    ("ec2:RunInstances", 3, (OURS, generator(count="2")), 2, {3}),
-]
-
-
-@pytest.mark.long
-def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Account) -> None:
-    assert amazon.reaper().find(Wanted()) == []
-    # the pauses of a child process are not those of the account's clock
-    amazon.machines.console_late_s = 0
-    killed: dict[str, tuple[int, int]] = {}
-    for call, nth, targets, groups, possible in KILLED:
-        rented = amazon.rental(*targets)
-        rented.journal.release()
-        before = len(amazon.machines.there())
-        kill_at(amazon, call, rented.up, nth)
-        hosts = len(amazon.machines.there()) - before
-        assert hosts in possible
-        killed[rented.journal.run] = groups, hosts
-    for home in ("home", "another home"):
-        for run, (groups, hosts) in killed.items():
-            kinds = [each.kind for each in amazon.reaper(home).find(Wanted(run))]
-            assert (kinds.count(Kind.SECURITY_GROUP), kinds.count(Kind.INSTANCE)) == (groups, hosts)
-            assert (Kind.VOLUME in kinds) == (hosts > 0)
-    # groups that let each other in, too
-    amazon.reap("another home")
-    assert amazon.left() == []
-    assert amazon.reap() == []
-    assert amazon.journals() == []
-
-
-@pytest.mark.usefixtures("no_way")
 def test_servers_and_spot_generators_are_placed_close_together(amazon: Account) -> None:
     placed = generator(spot="true") + '[cloud]\nplacement = "cluster"\n'
     rented = amazon.up(OURS, placed)
@@ -209,31 +162,41 @@ def test_servers_and_spot_generators_are_placed_close_together(amazon: Account) 
 
 
 def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Account) -> None:
-    def is_taken(parameters: dict[str, object]) -> bool:
-        return parameters["InstanceType"] == "m7g.large"
+    def is_taken(asked: dict[str, object]) -> bool:
+        return "m7g.large" in str(asked.get("InstanceType", asked.get("DBInstanceClass")))
 
-    # one of the two says so as a fault of the service, which boto3 would ask for ten times
     amazon.faults = [
+        # one of the two says so as a fault of the service, which boto3 would ask for ten times
         Fault("RunInstances", "InsufficientInstanceCapacity", status=500, when=is_taken),
         Fault("RunInstances", "Unsupported", "not supported in your requested Availability Zone", when=is_taken),
+        Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9, when=is_taken),
     ]
-    rented = amazon.hold(ec2(zones='["eu-central-1a", "eu-central-1b"]', instead='["m8g.large"]'))
-    assert [each for each in SAID if "no capacity" in each] == [
+    zones = '["eu-central-1a", "eu-central-1b"]'
+    rented = amazon.hold(ec2(zones=zones, instead='["m8g.large"]'), rds(zones=zones, instead='["db.m8g.large"]'))
+    # both come up at the same time
+    assert sorted(each for each in SAID if "no capacity" in each) == [
+        "no capacity for db.m7g.large in eu-central-1a (InsufficientDBInstanceCapacity): trying the next one",
+        "no capacity for db.m7g.large in eu-central-1b (InsufficientDBInstanceCapacity): trying the next one",
         "no capacity for m7g.large in eu-central-1a (InsufficientInstanceCapacity): trying the next one",
         "no capacity for m7g.large in eu-central-1b (Unsupported): trying the next one",
     ]
     assert (amazon.calls.count("ec2:RunInstances"), PAUSES) == (3, [])
-    assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
+    instances = {name: each["instance"] for name, each in rented.journal.ready.items()}
+    assert instances == {"ec2": "m8g.large", "rds": "db.m8g.large"}
     assert rented.remove_all() == []
-    amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity", status=500, times=99)]
-    assert isinstance(amazon.failed(ec2()), CapacityError)
+    amazon.faults = [
+        Fault("RunInstances", "InsufficientInstanceCapacity", status=500, times=99),
+        Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9),
+    ]
+    for target in (ec2(), rds()):
+        assert isinstance(amazon.failed(target), CapacityError)
     # a fault that passes is still repeated
     amazon.faults = [Fault("DescribeVpcs", "InternalError", status=500, times=2)]
     assert list(Cloud(REGION).list_elements("ec2", "describe_vpcs", "Vpcs"))
     assert len(PAUSES) == 2
 
 
-def test_an_instance_that_ends_while_it_starts_says_why(amazon: Account) -> None:
+def test_an_instance_that_is_refused_or_ends_while_it_starts_says_why(amazon: Account) -> None:
     def end(action: str, _number: int) -> None:
         if action == "ec2:RunInstances":
             machine = list(amazon.machines.all.values())[-1]
@@ -241,40 +204,8 @@ def test_an_instance_that_ends_while_it_starts_says_why(amazon: Account) -> None
 
     amazon.on_call = end
     assert "is terminated: Client.VolumeLimitExceeded" in amazon.failed(ec2()).message
-
-
-SMALL = ec2(instance='"t4g.large"')
-TOGETHER = '[cloud]\nplacement = "cluster"\n'
-
-
-@pytest.mark.long_cases("most", "says", "subnet")
-@pytest.mark.parametrize(
-    ("targets", "said"),
-    [
-        (ec2(instead='["c7i.large"]'), "c7i.large is x86_64, and m7g.large is arm64"),
-        (ec2(architecture='"x86_64"'), "m7g.large is arm64, and the plan says x86_64"),
-        (ec2(instance='"x9z.large"'), "types do not exist: [x9z.large]"),
-        (ec2(zones='["eu-central-1z"]'), "the default network has no subnet in eu-central-1z"),
-        (ec2(subnet='"subnet-0"'), "subnet-0"),
-        (ec2(system='"ubuntu-24.04"'), "Amazon has no image of ubuntu-24.04 for arm64"),
-        (ec2(parameters=f'{{ search_path = "{"x" * 16_000}" }}'), "EC2 accepts at most 16,384"),
-        (SMALL + SMALL.replace(".ec2", ".b") + TOGETHER, "t4g.large cannot be in a cluster placement group"),
-        (ec2() + TOGETHER, "fewer than two"),
-    ],
-    ids=lambda value: value if "=" not in value else "",
-)
-def test_a_missing_host_or_a_wrong_placement_creates_nothing(amazon: Account, targets: str, said: str) -> None:
-    assert said in amazon.failed(targets).message
-    assert amazon.makes_nothing()
-
-
-def test_a_refusal_is_said_and_leaves_nothing(amazon: Account) -> None:
-    for code, message, said in (
-        ("UnauthorizedOperation", "no", "the permission ec2:RunInstances is missing"),
-        ("InvalidParameterValue", "the architecture", "Amazon refuses ec2:RunInstances"),
-    ):
-        amazon.faults = [Fault("RunInstances", code, message)]
-        assert said in amazon.failed(ec2()).message
+    amazon.faults = [Fault("RunInstances", "InvalidParameterValue", "the architecture")]
+    assert "Amazon refuses ec2:RunInstances" in amazon.failed(ec2()).message
 
 
 def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Account) -> None:
@@ -305,25 +236,6 @@ def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Account) 
 
     amazon.faults = [Fault("RunInstances", "VcpuLimitExceeded", when=is_first)]
     assert "target ec2: a quota of the account is used up" in amazon.failed(two).message
-
-
-def test_what_a_host_and_its_volumes_cost(amazon: Account) -> None:
-    asked = amazon.plan(ec2(**VOLUMES))
-    found = estimate(asked, Prices(amazon.folder), REGION, 1.0)
-    assert [(each.what, each.count, each.rate.amount if each.rate else None) for each in found.items] == [
-        ("m7g.large", 1, 0.1),
-        ("public address", 1, 0.005),
-        ("gp3", 10, 0.09),
-        ("gp3", 200, 0.09),
-        ("gp3", 3000, 0.006),
-        ("gp3", 375, 0.05),
-        ("io2", 50, 0.14),
-        ("io2", 32000, 0.07),
-        ("io2", 8000, 0.05),
-        ("detailed monitoring", 7, 0.4),
-    ]
-    listed = present(price_list(asked, found))
-    assert [(each.count, each.unit) for each in listed.target["ec2"].monthly][-1] == (7, "metrics")
 
 
 def test_a_password_as_the_server_keeps_it() -> None:
@@ -368,25 +280,23 @@ def test_the_console_is_late_and_on_older_types_later(amazon: Account) -> None:
         assert rented.remove_all() == []
 
 
-@pytest.mark.long_cases("[-", "done", "panic")
-@pytest.mark.parametrize(
-    ("printed", "shown"),
-    [
+def test_a_host_without_a_printed_key_is_left(amazon: Account) -> None:
+    printed: list[str] = []
+
+    def console(machine: Machine) -> str:
+        return printed[-1].replace("NONCE", machine.console("").split()[-1])
+
+    amazon.machines.console = console
+    for text, shown in (
         # of an earlier boot or another host, and one that a message of the kernel has cut
         (f"pgdyno host key {'0' * 32} ssh-ed25519 {'A' * 68}\r\n", "pgdyno host key 000"),
         ("pgdyno host key NONCE ssh-ed25519 AAAA[  9.1] random: done\r\nAAAA\r\n", "random: done"),
-        ("[  1.0] Kernel panic - not syncing\r\n", "Kernel panic"),
         ("", "Amazon shows no console output"),
-    ],
-)
-def test_a_host_without_a_printed_key_is_left(amazon: Account, printed: str, shown: str) -> None:
-    def console(machine: Machine) -> str:
-        return printed.replace("NONCE", machine.console("").split()[-1])
-
-    amazon.machines.console = console
-    error = amazon.failed(ec2())
-    assert "has not printed its SSH key on its console" in error.message
-    assert shown in error.message
+    ):
+        printed.append(text)
+        message = amazon.failed(ec2()).message
+        assert "has not printed its SSH key on its console" in message
+        assert shown in message
 
 
 @pytest.mark.long
@@ -408,13 +318,77 @@ def test_a_host_that_cannot_be_set_up(amazon: Account, monkeypatch: pytest.Monke
     assert said_of_group in amazon.failed(ec2()).message
 
 
-def test_existing_volumes_cost_what_the_plan_estimates(amazon: Account) -> None:
-    data, wal = '{ size = "100GB", type = "io2", iops = 40_000 }', "{ size = '10GB', iops = 4_000, throughput = 500 }"
-    rented = amazon.rent(ec2(data=data, wal=wal), rds(storage='"400GB"', iops="13000", throughput="600"))
-    prices = Prices(amazon.folder)
-    # descriptions of resources do not say these
-    unsaid = ("public address", "detailed monitoring")
-    planned = [each for each in estimate(rented.plan, prices, REGION).items if each.what not in unsaid]
-    assert {each.unit for each in planned} == {"hour", "GB", "IOPS", "MB/s"}
-    said = present(hourly_costs(rented.existing_resources(), prices))
-    assert said.parameters["hourly"] == pytest.approx(sum(each.hourly or 0.0 for each in planned))
+# setup.sh on Amazon Linux: its commands are recorded, because no image of Amazon Linux boots here
+AMAZON_LINUX = {"system": '"amazon-linux-2023"', "packages": '"distribution"', "version": '"16"'}
+RECORD = 'echo "$(basename "$0") $*" >> "$DID"'
+PROGRAMS = {
+    "dnf": RECORD,
+    "systemctl": f'{RECORD}; [ "$*" != "-q is-active postgresql" ]',
+    "chown": RECORD,
+    "sysctl": RECORD,
+    "getent": 'echo "pgdyno:x:1000:1000::$HOME:/bin/bash"',
+    # none of these accounts exists on this machine
+    "install": (
+        'words=(); while [ $# -gt 0 ]; do case $1 in -o|-g) shift;; *) words+=("$1");; esac; shift; done\n'
+        'exec /usr/bin/install "${words[@]}"'
+    ),
+    "runuser": (
+        f"{RECORD}; shift 3\n"
+        'case $1 in */initdb) mkdir -p "$3"; echo "# as initdb has made it" > "$3/postgresql.conf";;\n'
+        "*/postgres) echo 0;; psql) cat > /dev/null;; esac"
+    ),
+}
+
+
+def test_the_server_comes_from_amazons_packages(tmp_path: Path) -> None:
+    spec = load_plan(
+        write_plan(tmp_path / "plan", ec2(**AMAZON_LINUX, port="6000", initdb='["-k"]', huge_pages="true"))
+    ).plan.target["ec2"]
+    assert isinstance(spec, Ec2Target)
+    nonce = new_nonce()
+    host = Host(nonce, "pgdyno", 22, "ssh-ed25519 AAAA", "2030-01-01T00:00:00Z")
+    for each in _config(host, server(spec, "secret"))["write_files"]:
+        file = tmp_path / each["path"].lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(each["content"])
+    for folder in ("bin", "dev", "proc/sys/vm", "etc/sysctl.d", "var/log", "home"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "etc/ssh/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAAkey root@host\n")
+    (tmp_path / "proc/sys/vm/nr_hugepages").write_text("0\n")
+    for name, body in PROGRAMS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    text = files("pgdyno.targets.aws").joinpath("setup.sh").read_text()
+    for folder in ("/etc/", "/var/", "/proc/", "/dev/console"):
+        text = text.replace(folder, f"{tmp_path}{folder}")
+    environment = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(tmp_path / "home"),
+        "DID": str(tmp_path / "did"),
+    }
+    for _ in range(2):
+        done = subprocess.run(["bash", "-c", text], env=environment, capture_output=True, text=True, check=False)
+        log = (tmp_path / "var/log/pgdyno-setup.log").read_text()
+        assert (tmp_path / "home/state").read_text() == "ready\n", done.stderr + log
+    did = (tmp_path / "did").read_text().splitlines()
+    data = tmp_path / "var/lib/pgsql/data"
+    assert "dnf -q -y --setopt=install_weak_deps=False install postgresql16-server" in did
+    assert not [each for each in did if "apt" in each]
+    # the second time there is a cluster
+    assert [each for each in did if "initdb" in each] == [
+        f"runuser -u postgres -- /usr/bin/initdb -D {data} --encoding=UTF8 --locale=C.UTF-8 -k"
+    ]
+    assert did.count("systemctl start postgresql") == 2
+    unit = tmp_path / "etc/systemd/system/postgresql.service.d/pgdyno.conf"
+    assert unit.read_text() == f"[Service]\nEnvironment=PGDATA={data}\n"
+    assert (data / "postgresql.conf").read_text().splitlines()[1:] == ["port = 6000", "include_dir = 'conf.d'"]
+    assert "ssl_key_file = 'server.key'\n" in (data / "conf.d/pgdyno.conf").read_text()
+    assert (data / "server.key").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "home/server.crt").read_text() == (data / "server.crt").read_text()
+    assert (tmp_path / "dev/console").read_text().count(f"pgdyno host key {nonce} ssh-ed25519 AAAAkey\n") == 6
+
+
+def test_its_image_is_asked_for(amazon: Account) -> None:
+    amazon.rent(ec2(**AMAZON_LINUX))
+    (machine,) = amazon.machines.all.values()
+    assert machine.asked["ImageId"] == "ami-al2023arm"

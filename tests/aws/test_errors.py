@@ -10,19 +10,19 @@ from pgdyno.experiment.rented_servers import MARGIN_S, Renting, lasts_s, rent_se
 from pgdyno.plan import load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
-from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError
+from pgdyno.targets.aws.boto3_clients import AwsError, NotThereError
 from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental_journal import stamp
 from tests.aws.account import PAUSES, SAID, Account
-from tests.aws.plans import aurora, rds, write_plan
+from tests.aws.plans import aurora, ec2, rds, write_plan
 from tests.aws.simulator import REGION, Fault
 from tests.present import present
 
 
-def test_no_credentials_and_no_region(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_credentials_no_region_and_a_wrong_configuration(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     assert "no AWS region is set" in amazon.failed(rds()).message
@@ -34,6 +34,10 @@ def test_no_credentials_and_no_region(amazon: Account, monkeypatch: pytest.Monke
     assert "boto3 finds no credentials for Amazon" in amazon.failed(rds()).message
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODYELSE")
     assert "Amazon rejects the credentials" in amazon.failed(rds()).message
+    for name, value in (("AWS_ENDPOINT_URL", "nonsense"), ("AWS_PROFILE", "nosuch")):
+        monkeypatch.setenv(name, value)
+        with pytest.raises(AwsError, match=f"boto3 cannot use its configuration: .*{value}"):
+            boto3_clients.Cloud().identity()
 
 
 def test_servers_of_another_account_are_let_alone_and_lost_ones_forgotten(amazon: Account) -> None:
@@ -65,31 +69,13 @@ def test_an_expired_server_is_not_taken_for_one_that_is_up(amazon: Account) -> N
     rented.remove_all()
 
 
-@pytest.mark.parametrize(("name", "value"), [("AWS_ENDPOINT_URL", "nonsense"), ("AWS_PROFILE", "nosuch")])
-def test_a_configuration_that_is_none(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    for each in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
-        monkeypatch.delenv(each, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    monkeypatch.setenv(name, value)
-    if name == "AWS_ENDPOINT_URL":
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    with pytest.raises(AwsError, match=f"boto3 cannot use its configuration: .*{value}"):
-        boto3_clients.Cloud().identity()
-
-
-@pytest.mark.parametrize(
-    ("service", "operation", "more"),
-    [
+def test_expired_credentials_are_named_and_renewed_ones_used(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    amazon.credentials.expire()
+    for service, operation, more in (
         ("sts", "get_caller_identity", {}),
         ("ec2", "describe_vpcs", {}),
         ("pricing", "get_products", {"ServiceCode": "AmazonEC2"}),
-    ],
-)
-def test_expired_credentials_are_named_and_renewed_ones_used(
-    amazon: Account, service: str, operation: str, more: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    amazon.credentials.expire()
-    for _ in range(2):
+    ):
         with pytest.raises(AwsError, match=r"Amazon rejects the credentials: .* expired"):
             boto3_clients.Cloud(REGION).call(service, operation, **more)
     for name in amazon.credentials.renew():
@@ -99,20 +85,13 @@ def test_expired_credentials_are_named_and_renewed_ones_used(
     assert boto3_clients.Cloud(REGION).identity()
 
 
-def test_a_missing_permission_is_named(amazon: Account) -> None:
-    for action in ("ec2:CreateSecurityGroup", "rds:CreateDBInstance"):
-        amazon.denied = {action}
-        error = amazon.failed(rds())
-        assert f"target rds: the permission {action} is missing" in error.message
-        assert "pgdyno target policy" in (error.hint or "")
-
-
 def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
     amazon: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     amazon.denied = {"rds:CreateDBInstance", "ec2:DescribeSnapshots"}
-    with pytest.raises(TargetError, match="the permission rds:CreateDBInstance is missing"):
+    with pytest.raises(TargetError, match="target rds: the permission rds:CreateDBInstance is missing") as caught:
         bring_up(str(write_plan(amazon.folder, rds())), lasts="1h", yes=True)
+    assert "pgdyno target policy" in str(caught.value.hint)
     home = Home.locate().root
     (journal,) = PROVIDER.journals(home)
     said = capsys.readouterr().err
@@ -210,19 +189,6 @@ def test_a_run_that_cannot_rent_leaves_nothing(amazon: Account) -> None:
         assert amazon.journals() == []
 
 
-def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Account) -> None:
-    def is_taken(parameters: dict[str, object]) -> bool:
-        return parameters["DBInstanceClass"] == "db.m7g.large"
-
-    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9, when=is_taken)]
-    rented = amazon.hold(rds(zones='["eu-central-1a", "eu-central-1b"]', instead='["db.m8g.large"]'))
-    assert sum("no capacity for db.m7g.large in eu-central-1" in each for each in SAID) == 2
-    assert rented.journal.ready["rds"]["instance"] == "db.m8g.large"
-    assert rented.remove_all() == []
-    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9)]
-    assert isinstance(amazon.failed(rds()), CapacityError)
-
-
 def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     amazon.faults = [
         Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=2),
@@ -242,17 +208,6 @@ def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Account, monke
     assert "Amazon still throttles " in amazon.failed(rds()).message
 
 
-def test_a_missing_resource_creates_nothing(amazon: Account) -> None:
-    for target, said in (
-        (rds(snapshot='"gone"'), "there is no database snapshot gone in eu-central-1"),
-        (aurora(snapshot='"gone"'), "there is no cluster snapshot gone in eu-central-1"),
-        (aurora(clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
-        (rds(version='"11"', extended_support="true"), "the service has no postgres 11 in eu-central-1"),
-    ):
-        assert amazon.failed(target).message.partition(": ")[2] == said
-    assert amazon.makes_nothing()
-
-
 def test_a_class_without_performance_insights_says_so(amazon: Account) -> None:
     said = "Performance Insights not supported for this configuration, please disable this feature."
     amazon.faults.append(Fault("CreateDBInstance", "InvalidParameterCombination", said))
@@ -266,3 +221,28 @@ def test_a_class_without_performance_insights_says_so(amazon: Account) -> None:
 
 def test_a_rental_that_takes_too_long_is_abandoned(amazon: Account) -> None:
     assert "is still creating after" in amazon.failed(rds(ready_within='"3s"')).message
+
+
+def test_an_invisible_resource_is_requested_again(amazon: Account) -> None:
+    parameters = {"parameters": '{ work_mem = "4MB" }'}
+    for target, made in (
+        (ec2(), "ec2:RunInstances"),
+        (rds(**parameters), "rds:CreateDBInstance"),
+        (aurora(**parameters), "rds:CreateDBCluster"),
+    ):
+        amazon.calls.clear()
+        amazon.parameters.clear()
+        amazon.visibility.hidden_s = 30.0
+        rented = amazon.hold(target)
+        assert amazon.calls.count("ec2:AuthorizeSecurityGroupIngress") > 1
+        assert amazon.calls.count(made) == 1, "the group is visible when it has been opened"
+        assert (amazon.calls.count("rds:ModifyDBParameterGroup") > 1) == made.startswith("rds")
+        assert rented.remove_all() == []
+    assert amazon.dry_runs == ["ec2:RunInstances"]
+    assert max(amazon.clock.pauses) <= 15.0
+
+
+def test_a_resource_that_stays_invisible_is_an_error(amazon: Account) -> None:
+    amazon.visibility.hidden_s = 150.0
+    assert isinstance(amazon.failed(rds()), NotThereError)
+    assert amazon.clock.now_s >= boto3_clients.SETTLES_S

@@ -17,12 +17,6 @@ from tests.aws.simulator import REGION
 OURS = ec2(instance=f'"{HERE}"')
 
 
-@pytest.fixture(autouse=True)
-def no_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No real host answers at the addresses."""
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
-
-
 def preflight_error(amazon: Account, *targets: str, repeats: int = 1) -> TargetError:
     error = amazon.failed(*targets, repeats=repeats)
     assert not [each for each in amazon.calls if ":Create" in each and not each.startswith("iam:")]
@@ -160,3 +154,42 @@ def test_a_missing_permission_of_a_check_alone_is_a_note(amazon: Account) -> Non
     # the run keeps them
     assert {each.parameters["what_id"] for each in rented.notes} == {"offered-classes", "quota"}
     assert [str(each) for each in rented.notes] == [each for each in SAID if each.startswith("not checked")]
+
+
+def test_what_does_not_exist_or_does_not_fit_creates_nothing(amazon: Account) -> None:
+    small, together = ec2(instance='"t4g.large"'), '[cloud]\nplacement = "cluster"\n'
+    for target, said in (
+        (rds(snapshot='"gone"'), "there is no database snapshot gone in eu-central-1"),
+        (aurora(snapshot='"gone"'), "there is no cluster snapshot gone in eu-central-1"),
+        (aurora(clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
+        (rds(version='"11"', extended_support="true"), "the service has no postgres 11 in eu-central-1"),
+    ):
+        assert amazon.failed(target).message.partition(": ")[2] == said
+    for target, said in (
+        (ec2(instead='["c7i.large"]'), "c7i.large is x86_64, and m7g.large is arm64"),
+        (ec2(architecture='"x86_64"'), "m7g.large is arm64, and the plan says x86_64"),
+        (ec2(instance='"x9z.large"'), "types do not exist: [x9z.large]"),
+        (ec2(zones='["eu-central-1z"]'), "the default network has no subnet in eu-central-1z"),
+        (ec2(subnet='"subnet-0"'), "subnet-0"),
+        (ec2(system='"ubuntu-24.04"'), "Amazon has no image of ubuntu-24.04 for arm64"),
+        (ec2(parameters=f'{{ search_path = "{"x" * 16_000}" }}'), "EC2 accepts at most 16,384"),
+        (small + small.replace(".ec2", ".b") + together, "t4g.large cannot be in a cluster placement group"),
+        (ec2() + together, "fewer than two"),
+    ):
+        assert said in amazon.failed(target).message
+    assert amazon.makes_nothing()
+
+
+def test_parameters_at_the_wrong_level_and_with_wrong_values_create_nothing(
+    amazon: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a name that is known only to the service
+    monkeypatch.setattr("pgdyno.targets.aws.databases.schema.CLUSTER_LEVEL", frozenset())
+    error = amazon.failed(aurora(parameters='{ autovacuum = "off", work_mem = "4MB" }'))
+    assert "has no parameter autovacuum" in error.message
+    assert "put those of the cluster under cluster_parameters" in (error.hint or "")
+    error = amazon.failed(rds(parameters='{ checkpoint_timeout = "2h", work_mem = "1kB", autovacuum = "2" }'))
+    assert "work_mem = 1 is outside of 64 to 2147483647; autovacuum = 2 is not one of 0, 1" in error.message
+    error = amazon.failed(rds(parameters='{ ssl = "on", no_such = "1", work_mem = "4MB" }'))
+    assert "parameter ssl cannot be changed on postgres18; postgres18 has no parameter no_such" in error.message
+    assert amazon.makes_nothing()

@@ -13,7 +13,7 @@ from pgdyno.commands.rented.target import status as show_status
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.plan import load_plan
 from pgdyno.targets import Home
-from pgdyno.targets.aws import network, removal
+from pgdyno.targets.aws import removal
 from pgdyno.targets.aws import rental as life
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.policy import actions
@@ -23,7 +23,7 @@ from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental import Load
 from tests.aws.account import SAID, Account, kill_at, use_account
-from tests.aws.plans import aurora, rds
+from tests.aws.plans import HERE, aurora, ec2, generator, rds
 from tests.aws.simulator import Simulator, simulated
 from tests.present import present
 
@@ -106,26 +106,42 @@ def test_each_instance_of_a_target_is_a_server(amazon: Account) -> None:
     assert rented.existing_resources() == []
 
 
-GROUP = {"ec2:CreateSecurityGroup": Kind.SECURITY_GROUP}
-MUTATING: dict[str, dict[str, Kind | None]] = {
-    rds(parameters='{ work_mem = "64MB" }'): {
-        "scheduler:CreateSchedule": Kind.SCHEDULE,
-        **GROUP,
-        "ec2:AuthorizeSecurityGroupIngress": None,
-        "rds:CreateDBParameterGroup": Kind.DB_PARAMETERS,
-        "rds:ModifyDBParameterGroup": None,
-        "rds:CreateDBInstance": Kind.DB_INSTANCE,
-    },
-    aurora(cluster_parameters='{ autovacuum = "on" }'): {
-        "scheduler:CreateSchedule": Kind.SCHEDULE,
-        **GROUP,
-        "rds:CreateDBClusterParameterGroup": Kind.CLUSTER_PARAMETERS,
-        "rds:ModifyDBClusterParameterGroup": None,
-        "rds:CreateDBCluster": Kind.DB_CLUSTER,
-        "rds:CreateDBInstance": Kind.DB_INSTANCE,
-    },
-}
-"""The requests that change something, for each target, in their order, and the kind of what each creates."""
+KILLED: list[tuple[tuple[str, ...], list[tuple[str, int, set[Kind]]]]] = [
+    # for each plan the requests that change something in their order, the number of each, and the kinds that it creates
+    (
+        (rds(parameters='{ work_mem = "64MB" }'),),
+        [
+            ("scheduler:CreateSchedule", 1, {Kind.SCHEDULE}),
+            ("ec2:CreateSecurityGroup", 1, {Kind.SECURITY_GROUP}),
+            ("ec2:AuthorizeSecurityGroupIngress", 1, set()),
+            ("rds:CreateDBParameterGroup", 1, {Kind.DB_PARAMETERS}),
+            ("rds:ModifyDBParameterGroup", 1, set()),
+            ("rds:CreateDBInstance", 1, {Kind.DB_INSTANCE}),
+        ],
+    ),
+    (
+        (aurora(cluster_parameters='{ autovacuum = "on" }'),),
+        [
+            ("scheduler:CreateSchedule", 1, {Kind.SCHEDULE}),
+            ("ec2:CreateSecurityGroup", 1, {Kind.SECURITY_GROUP}),
+            ("rds:CreateDBClusterParameterGroup", 1, {Kind.CLUSTER_PARAMETERS}),
+            ("rds:ModifyDBClusterParameterGroup", 1, set()),
+            ("rds:CreateDBCluster", 1, {Kind.DB_CLUSTER}),
+            ("rds:CreateDBInstance", 1, {Kind.DB_INSTANCE}),
+        ],
+    ),
+    (
+        # the group of generators is made before the server's, they after the server and in parallel
+        (ec2(instance=f'"{HERE}"'), generator(count="2")),
+        [
+            ("ec2:CreateSecurityGroup", 1, {Kind.SECURITY_GROUP}),
+            ("ec2:AuthorizeSecurityGroupIngress", 1, set()),
+            ("ec2:RunInstances", 1, {Kind.INSTANCE, Kind.VOLUME}),
+            ("ec2:RunInstances", 2, set()),
+            ("ec2:RunInstances", 3, set()),
+        ],
+    ),
+]
 
 
 @pytest.mark.long
@@ -134,23 +150,28 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(
 ) -> None:
     # the checks before the rental create nothing, and would be repeated in every child
     monkeypatch.setattr(life.Rental, "_check_before", lambda _self: None)
-    # what is read here need not be read in every child
+    # what is read here need not be read in every child, and its pauses are not those of the account's clock
     assert amazon.reaper().find(Wanted()) == []
-    killed: dict[str, set[Kind | None]] = {}
-    for target, calls in MUTATING.items():
-        for place, call in enumerate(calls):
-            rented = amazon.rental(target)
+    amazon.machines.console_late_s = 0
+    killed: dict[str, set[Kind]] = {}
+    for targets, calls in KILLED:
+        created: set[Kind] = set()
+        for call, nth, kinds in calls:
+            rented = amazon.rental(*targets)
             rented.journal.release()
-            kill_at(amazon, call, rented.up)
-            killed[rented.journal.run] = {*list(calls.values())[: place + 1]} - {None}
+            kill_at(amazon, call, rented.up, nth)
+            created |= kinds
+            killed[rented.journal.run] = set(created)
     for home in ("home", "another home"):
         reaper = amazon.reaper(home)
         for run, kinds in killed.items():
             assert {each.kind for each in reaper.find(Wanted(run))} == kinds
-        assert sorted(each.name for each in reaper.find(Wanted())) == sorted(amazon.left())
+        named = [each.name for each in reaper.find(Wanted()) if each.kind is not Kind.VOLUME]
+        assert sorted(named) == sorted(amazon.left())
         assert reaper.find(Wanted(expired=True)) == []
+    # groups that let each other in, too
     assert {each.run for each in amazon.reap()} == killed.keys()
-    assert amazon.journals() == []
+    assert (amazon.left(), amazon.journals()) == ([], [])
     # twice without harm
     assert amazon.reap() == []
 
@@ -215,15 +236,6 @@ def test_the_policy_has_nothing_that_is_never_asked() -> None:
         assert f'"{xform_name(each.partition(":")[2])}"' in text, f"{each} is never asked"
 
 
-def test_this_machines_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    for told, allowed in (("203.0.113.9\n", "203.0.113.9/32"), ("2001:db8::1", "2001:db8::1/128")):
-        monkeypatch.setenv(network.ADDRESS_VARIABLE, told)
-        assert network.allowed_networks([]) == [allowed]
-    monkeypatch.setenv(network.ADDRESS_VARIABLE, "<html>")
-    with pytest.raises(TargetError, match="cannot determine this machine's address"):
-        network.allowed_networks([])
-
-
 def test_servers_in_another_region_and_of_a_journal_that_was_cut_off_are_not_forgotten(
     amazon: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +277,6 @@ def test_the_list_is_complete() -> None:
 @pytest.mark.parametrize("name", REGIONS)
 def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
-    monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
     monkeypatch.setattr(life, "tls_root", lambda *_: tmp_path / "root.pem")
     with simulated(Simulator(region=REGIONS[name])) as simulator:
         use_account(simulator, monkeypatch)

@@ -1,19 +1,19 @@
-"""Snapshots that pgdyno takes of a loaded server: taken once, restored before each trial, found and deleted."""
+"""Snapshots: restored before each trial, and those that pgdyno takes of a loaded server, which it finds and deletes."""
 
-from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan.output.plan_output import before_each_trial
 from pgdyno.targets.aws.boto3_clients import AwsError
-from pgdyno.targets.aws.databases import dead_man
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
 from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.rented.provider import Wanted
 from tests.aws.account import Account, kill_at
+from tests.aws.instances import take_snapshot
 from tests.aws.plans import aurora, rds
 from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES
 from tests.aws.simulator import REGION, Fault
@@ -67,29 +67,12 @@ def test_it_is_taken_once_for_each_dataset_kept_for_the_next_run_and_deleted(ama
     assert amazon.journals() == []
 
 
-@pytest.mark.long_cases("[rds]")
-@both_kinds
-def test_a_run_killed_while_it_takes_one_loses_nothing(amazon: Account, kind: str) -> None:
-    rented = amazon.up(TARGETS[kind])
-    kill_at(amazon, TAKEN[kind], lambda: rented.take_snapshot(kind, DATASET))
-    assert KINDS[kind] in left_elsewhere(amazon, rented.journal.run)
+def test_a_run_killed_while_it_takes_one_loses_nothing(amazon: Account) -> None:
+    rented = amazon.up(*TARGETS.values())
+    for kind in TARGETS:
+        kill_at(amazon, TAKEN[kind], partial(rented.take_snapshot, kind, DATASET))
+    assert left_elsewhere(amazon, rented.journal.run) >= {*KINDS.values()}
     amazon.reap("another home", run=rented.journal.run)
-
-
-@pytest.mark.long_cases("[rds]")
-@both_kinds
-def test_it_is_gone_after_its_expiry_without_pgdyno(amazon: Account, kind: str) -> None:
-    rented = amazon.up(TARGETS[kind])
-    rented.take_snapshot(kind, DATASET)
-    before = rented.journal.expires
-    rented.prolong(datetime.now(UTC) + timedelta(hours=9))
-    amazon.time_comes(before + timedelta(hours=1))
-    assert KINDS[kind] in left_elsewhere(amazon, rented.journal.run)
-    assert {each.expires for each in rented.existing_resources()} == {rented.journal.expires.replace(microsecond=0)}
-    amazon.time_comes(rented.journal.expires + timedelta(minutes=15))
-    amazon.time_comes(rented.journal.expires + dead_man.REPEATS_FOR)
-    assert left_elsewhere(amazon, rented.journal.run) == {Kind.SECURITY_GROUP}
-    amazon.reap()
 
 
 @pytest.mark.long_cases("[rds]")
@@ -157,3 +140,30 @@ def test_without_a_dataset_there_is_nothing_to_take_one_of(amazon: Account) -> N
     assert "target.rds.restore: there is nothing to restore" in [
         f"{each.path}: {each.message.partition(':')[0]}" for each in caught.value.problems
     ]
+
+
+@pytest.mark.long_cases("[rds]")
+@both_kinds
+def test_a_change_waits_until_a_backup_is_over(amazon: Account, kind: str) -> None:
+    take_snapshot(amazon, "mine", kind)
+    rented = amazon.hold({"rds": rds, "aurora": aurora}[kind](snapshot='"mine"', restore='"each-trial"'))
+    change = {"rds": "rds:ModifyDBInstance", "aurora": "rds:ModifyDBCluster"}[kind]
+    assert amazon.calls.count(change) > 1
+    rented.restore(kind)
+    assert rented.remove_all() == []
+
+
+@pytest.mark.parametrize(("storage", "size"), [("20GB", 30), ("400GB", 400)])
+def test_a_restored_server_has_the_storage_of_the_plan_or_that_of_a_larger_snapshot(
+    amazon: Account, storage: str, size: int
+) -> None:
+    amazon.databases.initializes = True
+    take_snapshot(amazon, "mine")
+    amazon.rds.database_snapshots["mine"].allocated_storage = 30
+    rented = amazon.rent(rds(snapshot='"mine"', storage=f'"{storage}"'))
+    *_, asked = amazon.asked("rds:RestoreDBInstanceFromDBSnapshot")
+    # the security group lets clients in at this port alone
+    assert (asked["AllocatedStorage"], asked["Port"]) == (size, 5432)
+    # it is used while it still loads its blocks
+    assert amazon.rds.databases[rented.server_id("rds")].simulated == "storage-initialization"
+    assert rented.reads_first("rds")

@@ -1,18 +1,64 @@
-"""A generator that does not reach a server: how packets end in a real network, and the messages about it."""
+"""Zone and address of this machine, and a generator that does not reach a server: how packets end in a real network."""
 
 import os
 import subprocess
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from moto.ec2.models import ec2_backends
 
+from pgdyno.errors import TargetError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.remote_host import CommandError
+from pgdyno.targets.aws import location, network
 from pgdyno.targets.aws.hosts import generator_hosts
+from pgdyno.targets.aws.hosts.generator_hosts import check_reach
 from tests.aws.account import Account
 from tests.aws.plans import HERE, ec2, generator
 from tests.aws.simulator import ACCOUNT, REGION
+from tests.hosts.metadata import Handler
+from tests.listening import serving
+
+
+def test_this_machines_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    for told, allowed in (("203.0.113.9\n", "203.0.113.9/32"), ("2001:db8::1", "2001:db8::1/128")):
+        monkeypatch.setenv(network.ADDRESS_VARIABLE, told)
+        assert network.allowed_networks([]) == [allowed]
+    monkeypatch.setenv(network.ADDRESS_VARIABLE, "<html>")
+    with pytest.raises(TargetError, match="cannot determine this machine's address"):
+        network.allowed_networks([])
+
+
+@pytest.fixture
+def metadata(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    zone = tmp_path / "meta-data" / "placement" / "availability-zone"
+    zone.parent.mkdir(parents=True)
+    zone.write_text("eu-central-1b")
+    monkeypatch.setattr(Handler, "folder", tmp_path, raising=False)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    monkeypatch.setenv(location.ENDPOINT, f"http://127.0.0.1:{server.server_address[1]}")
+    monkeypatch.delenv(location.DISABLED, raising=False)
+    location.own_zone.cache_clear()
+    with serving(server):
+        yield
+    location.own_zone.cache_clear()
+
+
+@pytest.mark.usefixtures("metadata")
+def test_metadata_that_are_switched_off_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert location.own_zone() == "eu-central-1b"
+    location.own_zone.cache_clear()
+    monkeypatch.setenv(location.DISABLED, "true")
+    assert location.own_zone() is None
+
+
+@pytest.mark.usefixtures("metadata")
+def test_a_service_that_answers_otherwise_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Handler, "do_PUT", lambda self: self._answer(403, "no"))
+    assert location.own_zone() is None
+
 
 SERVER = "198.51.100.1"
 """Where the simulator's first host is."""
@@ -37,7 +83,7 @@ class Network:
 
 
 @pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+def dead_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
     """A network with an interface that leads nowhere, and without routes."""
     if os.geteuid() != 0:
         pytest.skip("only root can make namespaces: run it as root, as CI does")
@@ -54,6 +100,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"ready\n"
         made = Network(holder.pid)
+        monkeypatch.setattr(generator_hosts, "check_reach", check_reach)
         monkeypatch.setattr(generator_hosts, "ask", made.ask)
         monkeypatch.setattr(generator_hosts, "REACH_S", 1)
         yield made
@@ -66,17 +113,17 @@ def failure_text(amazon: Account) -> str:
     return amazon.failed(ec2(instance=f'"{HERE}"'), generator()).message
 
 
-def test_routes_are_named_where_packets_are_dropped_elsewhere(amazon: Account, network: Network) -> None:
+def test_routes_are_named_where_packets_are_dropped_elsewhere(amazon: Account, dead_end: Network) -> None:
     # a card eats them: no answer of any kind
-    network.ip(f"route add {SERVER}/32 dev card")
+    dead_end.ip(f"route add {SERVER}/32 dev card")
     message = failure_text(amazon)
     assert f"does not reach the server of target ec2 at {SERVER}, port 5432: no answer within 1 s" in message
     assert "the security group allows it" in message
     assert ROUTE in message
 
 
-def test_a_changed_group_is_named_for_lost_packets(amazon: Account, network: Network) -> None:
-    network.ip(f"route add {SERVER}/32 dev card")
+def test_a_changed_group_is_named_for_lost_packets(amazon: Account, dead_end: Network) -> None:
+    dead_end.ip(f"route add {SERVER}/32 dev card")
 
     def close(action: str, _number: int) -> None:
         if action != "ec2:RunInstances":
@@ -92,16 +139,16 @@ def test_a_changed_group_is_named_for_lost_packets(amazon: Account, network: Net
     assert ROUTE not in message
 
 
-@pytest.mark.usefixtures("network")
-def test_a_missing_route_is_reported_as_the_cause(amazon: Account) -> None:
+def test_a_missing_route_is_reported_as_the_cause(amazon: Account, dead_end: Network) -> None:
+    del dead_end
     message = failure_text(amazon)
     assert "Network is unreachable" in message
     assert "it has no route there" in message
 
 
-def test_a_server_that_listens_no_more_is_neither(amazon: Account, network: Network) -> None:
-    network.ip("link set lo up")
-    network.ip(f"addr add {SERVER}/32 dev lo")
+def test_a_server_that_listens_no_more_is_neither(amazon: Account, dead_end: Network) -> None:
+    dead_end.ip("link set lo up")
+    dead_end.ip(f"addr add {SERVER}/32 dev lo")
     message = failure_text(amazon)
     assert "the port is reachable, but nothing listens there" in message
     assert ROUTE not in message
