@@ -101,8 +101,18 @@ DOCUMENT = [
     SYSBENCH.replace("--tables=4", "--pgsql-password='sEcret' --tables=4", 1),
     "\n$ sysbench --pgsql-password=sEcret run: 5 tps\n", SETTINGS, LOG.format(version="4.12", setting=FUNCTIONS),
     "diset tpcc pg_pass sEcret ;# 5 tps\n", JSON,
+    # on a continued line, for the name of a database, between tags and entities, in statements and settings
+    "\nsysbench oltp_read_write --pgsql-password \\\n 'sEcret' --pgsql-db='host=h3 user=u password=sEcret' \\\n",
+    "--threads=16 --time=60 --tables=4 run\n", SYSBENCH.partition("\n")[2],
+    "PGPASSWORD=&quot;sEcret sEcret&quot; pgbench: 100 tps and more, <b>--password</b>=sEcret\n",
+    PGBENCH.format("h4").replace("END;", "ALTER ROLE bench PASSWORD 'sEcret';"),
+    "shared_buffers = 1GB # password=sEcret\n",
 ]  # fmt: skip
-CSV = "target,clients,tps,variables.dsn\na,8,100,host=h password=sEcret\na,8,x,postgresql://u:sEcret@h/db\n"
+CSV = (
+    "target,clients,tps,variables.dsn,variables.password,password\n"
+    "postgresql://u:sEcret@h/db,8,100,host=h password=sEcret,sEcret,sEcret\n"
+    "a,8,x,postgresql://u:sEcret@h/db,sEcret,sEcret\n"
+)
 
 
 def _job_store(path: Path) -> None:
@@ -167,9 +177,13 @@ def test_targets_of_which_one_has_no_transactions_are_compared_by_new_orders(run
 
 
 @pytest.mark.parametrize(
-    ("text", "trials"), [("".join(DOCUMENT), 5), (CSV, 1), (None, 1)], ids=["text", "csv", "store"]
+    ("text", "trials", "kept"),
+    [("".join(DOCUMENT), 7, "more, --password=***"), (CSV, 1, "postgresql://u:***@h/db"), (None, 1, "")],
+    ids=["text", "csv", "store"],
 )
-def test_a_password_is_neither_stored_nor_printed(text: str | None, trials: int, run: Run, tmp_path: Path) -> None:
+def test_a_password_is_neither_stored_nor_printed(
+    text: str | None, trials: int, kept: str, run: Run, tmp_path: Path
+) -> None:
     if text is None:
         _job_store(tmp_path / "result")
     else:
@@ -194,6 +208,7 @@ def test_a_password_is_neither_stored_nor_printed(text: str | None, trials: int,
         texts += [str(path), path.read_bytes().decode("latin-1") if path.is_file() else ""]
     assert (tmp_path / stored / "report.html").exists()
     assert [text for text in texts if "sEcret" in text] == []
+    assert kept in "".join(texts)
 
 
 def test_a_refused_file_is_refused_without_its_password(run: Run, tmp_path: Path) -> None:

@@ -42,19 +42,6 @@ def _pgbench(row: Row) -> str:
     )
 
 
-def sweep_report() -> str:
-    columns = ("clients", "duration_s", "reads", "writes", "others", "tps", "qps", "errors")
-    latencies = ("latency_min_ms", "latency_mean_ms", "latency_max_ms", "latency_p95_ms")
-    parts = []
-    for target, rows in groupby(published("aurora-sysbench").rows, key=lambda row: row["target"]):
-        parts.append(f"\n[{target}] - cpu 90%\nthc elaptime reads writes others tps qps errs min avg max p95")
-        for row in rows:
-            cells = [f"{row[name]:.10g}" for name in (*columns, *latencies)]
-            cells[1] += "s"
-            parts.append("  ".join(cells))
-    return "\n".join(parts) + "\n"
-
-
 def statements_report() -> str:
     """Returns the output of pgbench -r for three ranges of a table, with the scale as a variable."""
     parts = []
@@ -105,23 +92,3 @@ def _peaks(name: str, rows: Sequence[Row]) -> str:
         lines.append("\t".join([word, "Clients/Threads", *pairs]))
         lines.append("\t".join(["", "TPS/Latency", *figures]))
     return "\n".join(lines) + "\n\n"
-
-
-def tpm_report() -> str:
-    """Returns tables of three services, two sizes and three checkpoint settings, in which many names occur twice."""
-    rows = published("pgecons-tprocc").rows
-    parts = ["autovacuum\toff\toff\toff\n"]
-    tables = [(size, kind) for kind in ("default", "deferred", "retest") for size in ("r5.2xlarge", "r5.12xlarge")]
-    for number, (size, kind) in enumerate(tables, start=1):
-        here = [row for row in rows if row["checkpoints"] == kind and str(row["target"]).endswith(size)]
-        parts.append(f"# 測定結果その{1 + number % 4}\n\n- {size} (vCPU)\n\n接続数\tTPM\t\t\n\tEC2\tRDS\tAurora\n")
-        for clients in sorted({int(row["clients"]) for row in here}):
-            cells = [
-                f"{row['tpm']:.0f}"
-                for service in ("ec2", "rds", "aurora")
-                for row in here
-                if row["clients"] == clients and str(row["target"]).startswith(service)
-            ]
-            parts.append("\t".join([str(clients), *cells]) + "\n")
-        parts.append("\n")
-    return "".join(parts)

@@ -61,12 +61,6 @@ def test_steps_are_found_where_they_are(seed: int) -> None:
     assert ends[1] == pytest.approx(120, abs=2)
 
 
-@pytest.mark.slow
-def test_noise_has_steps_in_fewer_than_one_of_twenty_trials() -> None:
-    wrong = sum(len(segments_of(1_000 + noise(seed, 120, 0.3))) > 1 for seed in range(200))
-    assert wrong <= 10
-
-
 @pytest.mark.long_cases("[300]")
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [30, 60, 120, 300])

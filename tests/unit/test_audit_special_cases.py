@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pgdyno.audit import Severity, worst
-from pgdyno.records import DuetRecord, EventEffect, EventOutcome, EventRecord, Outcome, ReplayFigures, TrialRecord
+from pgdyno.records import DuetRecord, EventEffect, EventOutcome, EventRecord, Outcome, TrialRecord
 from tests.unit.audit_cases import CAUTION, HALF, INVALID, NOTE, mixed
 from tests.unit.audit_disturbed import NOISE, lagging, on_host, ran, rated
 from tests.unit.audit_sample import (
@@ -162,17 +162,6 @@ def test_a_server_at_an_address_of_this_machine_is_not_on_another() -> None:
     near = a.model_copy(update={"kind": "dsn", "asked": {"dsn": "postgresql://[2001:db8::1]:5432/x"}})
     (finding,) = of("placement-differs", replace(run, manifest=run.manifest.model_copy(update={"targets": [near, b]})))
     assert "a: 2001:db8::1; b: 2001:db8::2" in finding.message
-
-
-def test_numbers_choose_between_singular_and_plural() -> None:
-    names = ("sessions", "sessions_begun", "sessions_lost", "statements", "done", "not_started")
-    replay = ReplayFigures.model_validate({**dict.fromkeys(names, 9), "disagreements": {"new_errors": 6}})
-    run = own(summary={"replay": replay})
-    (finding,) = of("unlike-capture", replace(run, trials=run.trials[:1]))
-    assert "6 statements of a replay returned" in finding.message
-    assert "in 1 trial:" in finding.message
-    (finding,) = of("no-repeats", replace(run, trials=run.trials[:1]))
-    assert finding.message == "1 point of 1 was measured once: the spread between trials is unknown"
 
 
 def test_standbys_and_generators_that_are_alike_are_no_finding() -> None:

@@ -16,6 +16,7 @@ from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
 from pgdyno.user_config import KEYS, read_config
 from tests.unit.plan_sample import loaded
+from tests.unit.test_plan_document import assert_kept, validator
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,11 +42,15 @@ def test_a_plan_in_the_docs_is_one(name: str, text: str, tmp_path: Path) -> None
         if title:
             (tmp_path / title).write_text(other)
     document = tomllib.loads(text)
+    if "extends" in document or "sweep" in document:
+        validator().validate(document)
     if "extends" in document:
         (tmp_path / "plan.toml").write_text(text)
         assert load_plan(tmp_path / "plan.toml").plan.points(), name
     elif "sweep" in document:
-        assert Plan.model_validate(document).points(), name
+        plan = Plan.model_validate(document)
+        assert plan.points(), name
+        assert_kept(plan)
 
 
 def test_the_first_plan_of_the_guide_to_tuning_has_no_warning(tmp_path: Path) -> None:

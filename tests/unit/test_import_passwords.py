@@ -1,13 +1,9 @@
-"""Passwords of command lines and configurations are neither stored nor printed, and the figures around them are."""
+"""Passwords are removed from a line, and what surrounds them stays; that none is stored is in tests/cli."""
 
 import re
-from pathlib import Path
 
 from pgdyno.importers.documents.passwords import connection_options, server_parts, without_passwords
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.store import RunData, load_run
-from tests.unit import import_sample
-from tests.unit.import_sample import PGBENCH_17, SYSBENCH, fields
 
 CASES = r"""
 sysbench oltp_read_only --pgsql-password=sEcret --threads=8 run
@@ -69,6 +65,9 @@ def test_passwords_are_removed_from_a_line() -> None:
         assert not re.search(r"sE|cret", shown)
         assert "***" in shown
         assert without_passwords(shown) == shown
+    (unread,) = read_document("PGPASSWORD=sEcret " + "x" * 70_000).unread
+    assert "beginning" in unread.parameters
+    assert "sEcret" not in unread.text
 
 
 def test_what_surrounds_a_password_is_kept() -> None:
@@ -134,60 +133,3 @@ def test_of_a_connection_string_the_server_and_options_of_the_load_are_kept() ->
         ("host=h user=u password='x y' options='-c a=b' application_name=t", ["options=-c a=b"]),
     ):
         assert connection_options(text) == options
-
-
-def import_and_read(tmp_path: Path, *texts: str, name: str = "out.txt") -> tuple[RunData, str]:
-    """Returns the run, and all that is stored and said of it."""
-    result = import_sample.import_texts(tmp_path, "".join(texts), names=[name])
-    run = load_run(result.run)
-    folder = run.folder.path
-    kept = [str(path.relative_to(folder)) for path in folder.rglob("*")]
-    kept += [path.read_text() for path in folder.rglob("*") if path.suffix in (".json", ".jsonl", ".txt", ".log")]
-    kept += [row.text for trial in run.trials for row in run.statements(trial.number)]
-    kept += [line.text for line in (*result.unread, *result.left_out)] + [str(note) for note in result.notes]
-    stored = "\n".join(kept)
-    assert "sEcret" not in stored
-    return run, stored
-
-
-def test_the_server_of_a_connection_string_names_a_target_without_its_password(tmp_path: Path) -> None:
-    command = "$ pgbench -c 4 -T 30 postgresql://u:sEcret@{}:5432/db\n"
-    run, _ = import_and_read(tmp_path, *(f"{command.format(host)}{PGBENCH_17}\n" for host in ("h1", "h2")))
-    assert fields(run.manifest.targets, "name") == ["out, h1:5432:db", "out, h2:5432:db"]
-    # sysbench takes a connection string for a database
-    command = SYSBENCH.replace("--tables=4", "--pgsql-db='host={} user=u password=sEcret' --tables=4", 1)
-    run, _ = import_and_read(tmp_path, command.replace("{}", "h1"), "\n", command.replace("{}", "h2"))
-    assert len(run.manifest.targets) == 2
-
-
-def test_passwords_of_other_forms_are_removed(tmp_path: Path) -> None:
-    # on a continued line
-    command = "sysbench oltp_read_write --pgsql-password \\\n  'sEcret' --threads=16 --time=60 --tables=4 run\n"
-    run, _ = import_and_read(tmp_path, command, SYSBENCH.partition("\n")[2])
-    (said,) = fields(run.trials, "imported.command")
-    assert "--threads=16" in said
-    # between tags and entities
-    line = "PGPASSWORD=&quot;sEcret sEcret&quot; pgbench: 100 tps and more, <b>--password</b>=sEcret\n"
-    _, stored = import_and_read(tmp_path, f"{PGBENCH_17}\n{line}")
-    assert "more, --password=***" in stored
-    # in statements and settings
-    text = PGBENCH_17 + "         0.100           0           0  ALTER ROLE bench PASSWORD 'sEcret';\n"
-    lines = "postgresql://u:sEcret@h/db: 100 tps\n# PGPASSWORD=sEcret\n\nshared_buffers = 1GB # password=sEcret\n"
-    run, _ = import_and_read(tmp_path, f"{text}\n{lines}\n{PGBENCH_17}")
-    assert "ALTER ROLE bench PASSWORD '***';" in fields(run.statements(1), "text")
-    # in a long line
-    (unread,) = read_document("PGPASSWORD=sEcret " + "x" * 70_000).unread
-    assert "beginning" in unread.parameters
-    assert "sEcret" not in unread.text
-
-
-def test_cells_of_a_csv_table_are_stored_without_passwords(tmp_path: Path) -> None:
-    text = (
-        "target,clients,tps,variables.dsn,variables.password,password\n"
-        "postgresql://u:sEcret@h/db,8,100,host=h password=sEcret,sEcret,sEcret\n"
-        "a,8,none,password=sEcret,sEcret,sEcret\n"
-    )
-    run, _ = import_and_read(tmp_path, text, name="t.csv")
-    (trial,) = run.trials
-    assert trial.target == "postgresql://u:***@h/db"
-    assert (trial.point.clients, trial.point.variables["password"]) == (8, "***")

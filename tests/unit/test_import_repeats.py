@@ -209,6 +209,10 @@ def test_what_precedes_sysbench_is_kept(tmp_path: Path) -> None:
     assert [(trial.target, trial.point.variables.get("options")) for trial in trials] == [
         ("pg, ssh db1", "PGOPTIONS=-c x=on"), ("pg, ssh db1", "none"), ("pg, ssh db2", None),
     ]  # fmt: skip
+    # it takes a connection string for a database
+    commands = [f"$ {run.replace(' run', '')} --pgsql-db='host={host} user=u' run\n" for host in ("h1", "h2")]
+    texts = [SYSBENCH.format(command=each, rate="", count=30000, elapsed="60.00") for each in commands]
+    assert fields(imported_run(tmp_path, "".join(texts), target="pg").trials, "target") == ["pg, h1", "pg, h2"]
 
 
 PARTS = (

@@ -18,12 +18,9 @@ from pgdyno.records import ErrorCount, Point
 from pgdyno.report import numbers
 from pgdyno.report.analysis import analyse_run, analysis_lines
 from pgdyno.report.export import CSV_HEADER, markdown_of, to_csv, to_json
-from pgdyno.report.full_report import judged_run
 from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.several_runs import arms_of, comparisons_of
-from pgdyno.report.terminal.run_report import all_lines
-from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.store import RunFolder, load_run
 from tests.present import present
 from tests.unit.events_sample import SampleError, sample_events
@@ -115,16 +112,6 @@ def test_json_holds_points_curves_and_trials() -> None:
     assert [(curve["target"], curve["peak_clients"]) for curve in document["curves"]] == [("pg18", 4), ("pg17", 4)]
 
 
-def test_markdown_survives_names() -> None:
-    run = SampleRun(manifest(("a|b<i>", "c")))
-    for target in ("a|b<i>", "c"):
-        add_trial(run, target, 1, 100, seconds=2)
-    text = to_markdown(run)
-    assert "a\\|b\\<i\\>" in text
-    # without a dash in each cell of this line, Markdown has no table; one trial has no interval
-    assert re.search(r"^\|( ?-+:? ?\|)+$", text, re.MULTILINE)
-
-
 def test_short_numbers_and_means_with_the_digits_that_their_interval_lets_stand() -> None:
     given = [(71_287, 1234), (71_287, 48), (71_287, None), (0.04567, None), (0, 1)]
     shown = [numbers.estimate(Estimate(mean, half, 3)) for mean, half in given]
@@ -164,18 +151,14 @@ def test_every_form_names_the_parameters_that_vary_besides_clients() -> None:
     assert "settings.work_mem" not in page.partition("<pre")[0]
 
 
-def test_one_number_of_clients_is_a_picture_and_workers_that_follow_split_no_curve() -> None:
-    page = render_html(swept([Point(clients=4, settings={"jit": jit}) for jit in ("on", "off")]), "here")
-    assert "jit on" in page
-    assert "<svg" in page
-    # workers that follow the clients stand in the table
+def test_workers_that_follow_the_clients_split_no_curve_and_stand_in_the_table() -> None:
     points = [Point(clients=clients, workers=clients // 2) for clients in (2, 4, 8)]
     run = swept(points, {"clients": [2, 4, 8], "workers": ["clients / 2"]})
     assert (len(digest(run).curves), digest(run).parameters) == (1, ("workers",))
     assert any(line.split()[:2] == ["4", "8"] for line in plain_lines(run, 120))
 
 
-def test_every_form_can_be_made_of_a_stored_run(tmp_path: Path) -> None:
+def test_points_and_a_page_of_a_stored_run(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, sample_manifest(trials_planned=4))
     for number, (repeat, clients, tps) in enumerate(((1, 1, 400), (1, 4, 1200), (2, 1, 400), (2, 4, 1200)), start=1):
         errors = [SampleError(1, count=3)] if number == 4 else []
@@ -185,7 +168,6 @@ def test_every_form_can_be_made_of_a_stored_run(tmp_path: Path) -> None:
     run = load_run(folder.path)
     first, second = summarise(run)
     assert (first.clients, second.clients) == (1, 4)
-    assert present(second.tps).mean == pytest.approx(1200, rel=0.05)
     succeeded = [present(present(trial.summary).succeeded) for trial in run.trials]
     # both scripts, both repeats, the measured part only
     assert present(second.histogram).count == succeeded[1] + succeeded[3]
@@ -194,8 +176,3 @@ def test_every_form_can_be_made_of_a_stored_run(tmp_path: Path) -> None:
     page = render_html(run, "here")
     for text in ("pg18 reaches 1,2", "UPDATE pgbench_accounts", "warm-up, 1 s"):
         assert text in page
-    of, extras = judged_run(run)
-    assert "Errors: 3 failed" in "\n".join(line.plain for line in all_lines(of, Layout(80), extras))
-    assert len(to_csv(run).splitlines()) == 5
-    assert '"peak_clients": 4' in to_json(digest(run), NO_EXTRAS)
-    assert "|clients|" in to_markdown(run)
