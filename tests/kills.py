@@ -119,7 +119,8 @@ class Kills:
                 self.tell(f"exit {process.returncode} without a signal", said)
             self.counts["came to their end before"] += 1
             return
-        family = family_of(process.pid)
+        own = identify(process.pid)
+        family = [] if own is None else descendants(own)
         left = self.going_on(runs)
         process.send_signal(number)
         self.counts[f"kills by {number.name}"] += 1
@@ -175,12 +176,6 @@ class Kills:
 
     def tell(self, what: str, said: str) -> None:
         print(f"--- {what}\n{said[-3000:]}", file=sys.stderr, flush=True)
-
-
-def family_of(pid: int) -> list[ProcessId]:
-    """Returns the process's descendants."""
-    own = identify(pid)
-    return [] if own is None else descendants(own)
 
 
 def said_of(process: ProcessId) -> str:

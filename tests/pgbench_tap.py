@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import TargetError
@@ -38,42 +37,23 @@ DELIBERATE = {
 LIMIT_S = 1200.0
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One assertion of a test file."""
-
-    name: str
-    passed: bool
-
-    @property
-    def is_deliberate(self) -> bool:
-        return self.name.startswith(tuple(DELIBERATE))
+Results = list[tuple[str, bool]]
+"""The assertions of a test file by name, and whether they hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The output of one test file."""
+def read(output: str) -> tuple[Results, bool]:
+    """Parses the Test Anything Protocol; tells whether all declared assertions are there, too.
 
-    file: str
-    results: list[Result]
-    planned: int | None
-    """The number of assertions that it declares; None if it ended early."""
-
-    @property
-    def is_complete(self) -> bool:
-        return self.planned == len(self.results)
-
-
-def read(file: str, output: str) -> Report:
-    """Parses the Test Anything Protocol. A failure marked TODO counts as passed, as for prove."""
+    A failure marked TODO counts as passed, as for prove.
+    """
     results, planned = [], None
     for line in output.splitlines():
         if plan := re.fullmatch(r"1\.\.(\d+).*", line):
             planned = int(plan[1])
         elif result := re.fullmatch(r"(not )?ok \d+(?: - )?(.*)", line):
             name, _, directive = result[2].partition(" # ")
-            results.append(Result(name, not result[1] or directive.startswith("TODO")))
-    return Report(file, results, planned)
+            results.append((name, not result[1] or directive.startswith("TODO")))
+    return results, planned == len(results)
 
 
 def prepare(source: Path, folder: Path, installation: Installation, account: Account) -> None:
@@ -91,7 +71,7 @@ def prepare(source: Path, folder: Path, installation: Installation, account: Acc
     pg_config.chmod(0o755)
 
 
-def run(test: Path, folder: Path, installation: Installation, account: Account) -> Report:
+def run(test: Path, folder: Path, installation: Installation, account: Account) -> tuple[Results, bool]:
     """Runs one test file as the user that runs servers."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PG")},
@@ -114,11 +94,11 @@ def run(test: Path, folder: Path, installation: Installation, account: Account) 
         **account.popen_user(),
     )
     (OUTPUTS / f"{test.stem}.log").write_text(done.stdout)
-    return read(test.name, done.stdout)
+    return read(done.stdout)
 
 
-def run_all(source: Path) -> list[Report]:
-    """Runs every test file. Raises TargetError if there is no server for them."""
+def run_all(source: Path) -> dict[str, tuple[Results, bool]]:
+    """Runs every test file; returns what it reports by its name. Raises TargetError if there is no server for them."""
     home = Home.locate()
     major = re.search(r"PACKAGE_VERSION='(\d+)", (source / "configure").read_text())
     if major is None:
@@ -128,7 +108,8 @@ def run_all(source: Path) -> list[Report]:
     with tempfile.TemporaryDirectory(prefix="pgdyno-tap-") as name:
         folder = Path(name)
         prepare(source, folder, installation, home.account)
-        return [run(test, folder, installation, home.account) for test in sorted((folder / "t").glob("*.pl"))]
+        tests = sorted((folder / "t").glob("*.pl"))
+        return {test.name: run(test, folder, installation, home.account) for test in tests}
 
 
 def main() -> int:
@@ -145,23 +126,20 @@ def main() -> int:
         reports = run_all(source)
     except TargetError as error:
         sys.exit(f"no server for the tests: {error}")
-    wrong = 0
-    for report in reports:
-        for result in report.results:
-            if result.passed == result.is_deliberate:
+    wrong, every = 0, []
+    for file, (results, is_complete) in reports.items():
+        for name, passed in results:
+            if passed == name.startswith(tuple(DELIBERATE)):
                 wrong += 1
-                print("passes, but is in DELIBERATE:" if result.passed else "fails:", result.name)
-        passed = sum(result.passed for result in report.results)
-        print(f"{report.file}: {passed} of {len(report.results)} pass")
-        if not report.is_complete:
+                print("passes, but is in DELIBERATE:" if passed else "fails:", name)
+        print(f"{file}: {sum(passed for _, passed in results)} of {len(results)} pass")
+        if not is_complete:
             wrong += 1
-            print(f"stopped early, see {OUTPUTS / Path(report.file).with_suffix('.log').name}")
-    results = [result for report in reports for result in report.results]
-    print(
-        f"all: {sum(result.passed for result in results)} of {len(results)} pass,"
-        f" {sum(result.is_deliberate for result in results)} are meant to fail"
-    )
-    return 1 if wrong or not results else 0
+            print(f"stopped early, see {OUTPUTS / Path(file).with_suffix('.log').name}")
+        every += results
+    deliberate = sum(name.startswith(tuple(DELIBERATE)) for name, _ in every)
+    print(f"all: {sum(passed for _, passed in every)} of {len(every)} pass, {deliberate} are meant to fail")
+    return 1 if wrong or not every else 0
 
 
 if __name__ == "__main__":

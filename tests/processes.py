@@ -1,6 +1,7 @@
-"""Processes of this host that a test may have started: each may end while it is looked at."""
+"""Processes of this host that a test may have started: each may end while it is looked at, or gets a signal."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,3 +36,10 @@ def children(pid: int) -> list[int]:
             with suppress(OSError):
                 found += map(int, (task / "children").read_text().split())
     return found
+
+
+def send_signal(number: int, pids: Iterable[int]) -> None:
+    """Sends a signal to those of the processes that have not ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

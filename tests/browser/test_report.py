@@ -168,16 +168,15 @@ def test_what_was_not_sampled_is_left_empty_and_zero_is_said(opened: Opens) -> N
     assert page.locator("#dips ~ h3:not([id])").count() == 0
 
 
-def test_a_hidden_heading_of_a_wide_table_does_not_widen_the_page(opened: Opens) -> None:
+def test_pages_of_wide_tables_short_runs_and_failed_trials(opened: Opens) -> None:
     run = SampleRun(manifest())
     for jit in ("on", "off"):
         settings = {"jit": jit, "synchronous_commit": jit, "enable_incremental_sort": jit}
         add_repeats(run, 2, [101.0, 102.0, 103.0], point=Point(clients=2, settings=settings))
+    # a hidden heading of its wide table does not widen the page
     page = opened(render_html(run, "here"), 400).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
-def test_the_size_of_a_sample_stands_clear_above_its_strip(opened: Opens) -> None:
+    # the size of a sample stands clear above its strip
     run = sweep(clients=(1,), repeats=1, seconds=1)
     run.rows = {number: [row for row in rows if row.phase == "measure"] for number, rows in run.rows.items()}
     watched = opened(render_html(run, "here"))
@@ -188,6 +187,11 @@ def test_the_size_of_a_sample_stands_clear_above_its_strip(opened: Opens) -> Non
     top = min(float(each.get_attribute("y1") or 0) for each in strip.locator("line.hair").all())
     assert bottom <= top
     assert watched.complaints == []
+    run = SampleRun(manifest())
+    add_failure(run, "pg18", 4)
+    watched = opened(render_html(run, "here"))
+    assert watched.complaints == []
+    assert watched.page.locator("h1").inner_text().startswith("No trial finished")
 
 
 STACKS = {
@@ -282,11 +286,3 @@ def test_the_pdf_has_the_words_of_the_page(page_text: str) -> None:
     assert "shared_buffers" in words
     assert [each for page in printed.pages for each in page.get("/Annots", []) if "evil" in str(each)] == []
     assert {round(page.mediabox.width) for page in printed.pages} == {595}
-
-
-def test_one_trial_that_failed_makes_a_page_too(opened: Opens) -> None:
-    run = SampleRun(manifest())
-    add_failure(run, "pg18", 4)
-    watched = opened(render_html(run, "here"))
-    assert watched.complaints == []
-    assert watched.page.locator("h1").inner_text().startswith("No trial finished")

@@ -46,11 +46,6 @@ SCALE = 7
 PORT = 5432
 
 
-def find_pgnull() -> Path:
-    named = os.environ.get("PGDYNO_PGNULL")
-    return Path(named) if named else Path(sys.executable).parent / "pgnull"
-
-
 @dataclass
 class Null:
     """A running pgnull."""
@@ -77,7 +72,7 @@ NullServer = Callable[..., Null]
 
 @contextlib.contextmanager
 def null_server(folder: Path, *args: str) -> Iterator[Null]:
-    command = [str(find_pgnull()), f"--socket-dir={folder}", f"--port={PORT}", f"--scale={SCALE}", *args]
+    command = [str(BIN / "pgnull"), f"--socket-dir={folder}", f"--port={PORT}", f"--scale={SCALE}", *args]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Null(process, folder, present(process.stdout).readline())

@@ -7,24 +7,19 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.cli.conftest import BIN
 from tests.listening import end_accepting
 
 GUARD_S = 90
 """Seconds after which a pgdrive that still runs is considered hung, and the test fails."""
 
 Misdeed = Callable[["Peer"], None]
-
-
-def find_pgdrive() -> Path:
-    named = os.environ.get("PGDYNO_PGDRIVE")
-    return Path(named) if named else Path(sys.executable).parent / "pgdrive"
 
 
 def message(kind: str, body: bytes = b"") -> bytes:
@@ -66,6 +61,8 @@ class Peer:
 
     socket: socket.socket
     number: int
+    busy: threading.Event
+    """To set once the client has reached the state in which the test interrupts it."""
     received: bytearray = field(default_factory=bytearray)
 
     def send(self, data: bytes) -> None:
@@ -107,7 +104,6 @@ class Hostile:
     misdeed: Misdeed
     peers: list[Peer] = field(default_factory=list)
     busy: threading.Event = field(default_factory=threading.Event)
-    """Set once the client has reached the state that the test needs."""
 
     def serve(self, listener: socket.socket) -> None:
         while True:
@@ -115,7 +111,7 @@ class Hostile:
                 accepted, _ = listener.accept()
             except OSError:
                 return
-            peer = Peer(accepted, len(self.peers))
+            peer = Peer(accepted, len(self.peers), self.busy)
             self.peers.append(peer)
             threading.Thread(target=self.treat, args=(peer,), daemon=True).start()
 
@@ -174,14 +170,10 @@ class Drive:
         server: Hostile,
         *args: str,
         script: str | None = "SELECT 1;\n",
-        name: str = "pgdrive",
         env: dict[str, str] | None = None,
         interrupted: bool = False,
     ) -> Outcome:
-        program = self.folder / name
-        if not program.exists():
-            program.symlink_to(find_pgdrive())
-        command = [str(program), "-h", "127.0.0.1", "-p", str(server.port), "-U", "alice", "-n"]
+        command = [str(BIN / "pgdrive"), "-h", "127.0.0.1", "-p", str(server.port), "-U", "alice", "-n"]
         if script is not None:
             (self.folder / "s.sql").write_text(script)
             command += ["-f", "s.sql"]

@@ -1,11 +1,7 @@
 """`pgdyno compare` in an open loop: transactions that never started have no latency; and with noise floors."""
 
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,47 +9,30 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from pgdyno.records import Fingerprint, Point, ServerFacts, TargetRecord
-from pgdyno.store import RunFolder
 from tests.cli.conftest import Run
 from tests.cli.test_compare import store_run
 from tests.json_schema import validated
-from tests.present import present
-from tests.unit.events_sample import sample_events
-from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 from tests.unit.test_fingerprint import BASE, SERVER
 
 RATE = 1000.0
-SERVED = {"scheduled": 2000, "succeeded": 2000, "tps": RATE}
-
-
-@cache
-def _served() -> Path:
-    """Trials of two targets at a rate, whose p99 is 9.6 ms at a and 9.0 ms at b."""
-    folder = RunFolder.create(Path(tempfile.mkdtemp()), sample_manifest())
-    for number, (repeat, target) in enumerate(product(range(1, 9), "ab"), start=1):
-        events = sample_events(4, 2, RATE, 900, seed=number)
-        record = sample_record(number, events, target=target, repeat=repeat)
-        p99 = (9_000_000 if target == "b" else 9_600_000) + 10_000 * (number % 3)
-        latency = present(present(record.summary).latency_ns).model_copy(update={"p99": p99, "p999": p99, "max": p99})
-        summary = present(record.summary).model_copy(update={**SERVED, "latency_ns": latency})
-        update = {"summary": summary, "point": Point(clients=4, rate=RATE), "slug": f"{number:04d}-{target}"}
-        record = record.model_copy(update=update)
-        folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
-    return folder.trials_path
 
 
 def paced(parent: Path, of_b: Mapping[str, float], late: Sequence[int] = range(1, 9), targets: str = "ab") -> str:
-    """A run of these targets; `of_b` are figures of b in the repeats `late`. Its path."""
+    """A run of these targets at a rate, whose p99 is 9.6 ms at a and 9.0 ms at b; `of_b` are figures of b in the
+    repeats `late`. Its path.
+    """
     records = [TargetRecord(name=name, kind="embedded", asked={"version": "18"}) for name in targets]
-    folder = RunFolder.create(parent, sample_manifest(trials_planned=8 * len(targets), targets=records))
-    for trial in _served().iterdir():
-        if trial.name[-1] in targets:
-            path = shutil.copytree(trial, folder.trials_path / trial.name) / "trial.json"
-            record = json.loads(path.read_text())
-            if record["target"] == "b" and record["repeat"] in late:
-                record["summary"] |= of_b
-                path.write_text(json.dumps(record))
-    return str(folder.path)
+    points = [Point(clients=4, rate=RATE)]
+    path = store_run(parent, dict.fromkeys(targets, RATE), repeats=8, points=points, targets=records)
+    for file in Path(path).glob("trials/*/trial.json"):
+        record = json.loads(file.read_text())
+        p99 = (9_000_000 if record["target"] == "b" else 9_600_000) + 10_000 * (record["number"] % 3)
+        record["summary"]["latency_ns"] |= {"p99": p99, "p999": p99, "max": p99}
+        record["summary"] |= {"scheduled": 2000, "succeeded": 2000, "tps": RATE}
+        if record["target"] == "b" and record["repeat"] in late:
+            record["summary"] |= of_b
+        file.write_text(json.dumps(record))
+    return path
 
 
 UNSTARTED = {"scheduled": 1200, "succeeded": 1200, "unstarted": 800, "tps": 600.0}

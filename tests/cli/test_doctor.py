@@ -10,8 +10,7 @@ import pytest
 from pgdyno.doctor import BRIEF, CHECKS, Needs, examine
 from pgdyno.errors import ExitCode
 from pgdyno.programs import find_engine
-from pgdyno.report.terminal.doctor_checks import STYLES
-from tests.cli.conftest import Run, show_in_terminal
+from tests.cli.conftest import Run
 from tests.json_schema import validated
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 
@@ -117,15 +116,3 @@ def test_what_cannot_be_reached_is_a_stop(run: Run, plan: Path) -> None:
     ceiling = by_id(done.stdout)["generator.ceiling"]
     assert (ceiling["verdict"], ceiling["change"]) == ("stop", "try: ssh 127.0.0.1 true")
     assert ceiling["found"].startswith("generator-1 does not start: cannot reach 127.0.0.1 over SSH: ")
-
-
-def test_a_terminal_gets_colours_and_no_line_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At one width; tests/unit/test_report_terminal.py has all."""
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    columns = 60
-    _, shown = show_in_terminal(["doctor"], columns, tmp_path, **WITHOUT_PGNULL)
-    assert "\x1b[32mgood" in shown
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    assert max(map(len, plain.splitlines())) <= columns
-    begins = {line.split()[0] for line in plain.splitlines() if line and not line.startswith(" ")}
-    assert begins - {"20"} <= {verdict.value for verdict in STYLES}

@@ -362,7 +362,8 @@ def test_a_format_to_import_is_its_module_and_a_line(copied: Path, tmp_path: Pat
     assert "1,23" in pgdyno(copied, tmp_path, "show", str(run))
 
 
-def test_a_search_is_its_module_and_a_line(copied: Path, tmp_path: Path) -> None:
+def test_a_plan_of_the_catalogue_is_its_file_and_a_search_its_module_and_a_line(copied: Path, tmp_path: Path) -> None:
+    assert "the plan is valid" in pgdyno(copied, tmp_path, "plan", "check", "odd")
     plan = CATALOGUE_PLAN.replace("clients = 1", "clients = [1, 8]") + 'repeats = 2\n[search]\nfind = "fewest"\n'
     said = pgdyno(copied, tmp_path, "plan", "show", "PLAN", plan=plan)
     assert "searches for the fewest clients from 1 to 8 clients" in said
@@ -396,7 +397,3 @@ def test_a_kind_of_workload_is_its_package_and_a_line(copied: Path, page: Path, 
         mistaken = plan.replace(was, instead)
         assert message in pgdyno(copied, tmp_path, "plan", "check", "PLAN", plan=mistaken, code=3)
     assert "All pings" in page.read_text()
-
-
-def test_a_plan_of_the_catalogue_is_its_file(copied: Path, tmp_path: Path) -> None:
-    assert "the plan is valid" in pgdyno(copied, tmp_path, "plan", "check", "odd")

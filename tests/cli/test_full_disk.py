@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,14 +87,11 @@ def test_events_and_results_that_cannot_be_written(run: Run, null: NullServer, t
 
 
 def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
-    # the name of a log ends in the process's number
-    code = (
-        "import os, sys; os.symlink('/dev/full', f'{sys.argv[1]}.{os.getpid()}');"
-        "os.execv(sys.argv[2], ['pgdrive', *sys.argv[3:]])"
-    )
     prefix = tmp_path / "log"
-    command = [sys.executable, "-c", code, str(prefix), str(BIN / "pgdrive"), *LOAD, "-l", f"--log-prefix={prefix}"]
-    done = run_program([*command, "-t500"], env=os.environ | null().env)
+    # the name of a log ends in the process's number
+    shell = f'ln -s {FULL} {prefix}.$$; exec {BIN}/pgdrive "$@"'
+    command = ["sh", "-c", shell, "sh", *LOAD, "-l", f"--log-prefix={prefix}", "-t500"]
+    done = run_program(command, env=os.environ | null().env)
     assert done.returncode == UNWRITTEN
     assert f'pgdrive: error: could not write the log to "{prefix}.' in done.stderr
     assert done.stderr.count(REASON) == 1
@@ -103,19 +99,12 @@ def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
 
 
 def test_standard_output_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
-    def run_full(*command: str) -> subprocess.CompletedProcess[str]:
-        env = os.environ | null().env
-        with FULL.open("w") as full:
-            return subprocess.run(
-                [str(BIN / command[0]), *command[1:]], env=env, stdout=full, stderr=subprocess.PIPE, text=True,
-                timeout=120, check=False,
-            )  # fmt: skip
-
-    results = tmp_path / "results.json"
-    summary = run_full("pgdrive", *LOAD, "-t5", f"--json={results}")
+    env, results = os.environ | null().env, tmp_path / "results.json"
+    to_full = ["sh", "-c", f'exec "$@" > {FULL}', "sh"]
+    summary = run_program([*to_full, BIN / "pgdrive", *LOAD, "-t5", f"--json={results}"], env=env)
     assert summary.returncode == UNWRITTEN
     assert f"pgdrive: error: could not write the summary: {REASON}" in summary.stderr
     assert json.loads(results.read_text())["succeeded"] == 5
-    samples = run_full("pgprobe", "--no-server", "-T1")
+    samples = run_program([*to_full, BIN / "pgprobe", "--no-server", "-T1"], env=env)
     assert samples.returncode == 1
     assert REASON in samples.stderr

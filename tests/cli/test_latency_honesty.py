@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Null, null_server
-from tests.cli.test_pgnull import message, session
+from tests.cli.hostile import message
+from tests.cli.test_pgnull import session
 from tests.load_recount import HDR_RELATIVE, PERCENTILES, Load, percentile, start_load
 
 RATE_PER_S = 400
@@ -66,7 +67,7 @@ def first_query(server: Null) -> tuple[float, float]:
     """Sends the first query, which starts the stall's clock; returns times before and after it."""
     with session(server) as connection:
         before_us = time.time() * 1e6
-        connection.sendall(message(b"Q", b"select 1\0"))
+        connection.sendall(message("Q", b"select 1\0"))
         assert connection.recv(1)
         return before_us, time.time() * 1e6
 
@@ -126,15 +127,12 @@ def simulate(
     return latencies, skipped
 
 
-def clients_of(worker: int, load: Load) -> int:
-    """Clients are shared out evenly; the first workers have one more."""
-    clients, workers = load.start["clients"], load.start["workers"]
-    return int(clients // workers + (worker < clients % workers))
-
-
 def simulations(load: Load, stalled: Stalled, limit_us: float = math.inf) -> Iterator[tuple[list[float], int]]:
+    clients, workers = load.start["clients"], load.start["workers"]
     for worker, own in itertools.groupby(load.lines, lambda line: line.worker):
-        yield simulate([float(line.intended_us) for line in own], clients_of(worker, load), stalled, limit_us)
+        # clients are shared out evenly; the first workers have one more
+        count = clients // workers + (worker < clients % workers)
+        yield simulate([float(line.intended_us) for line in own], count, stalled, limit_us)
 
 
 def starts_since_first(load: Load) -> list[int]:

@@ -3,15 +3,15 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.forked import run_pgdyno
+from tests.load_recount import PGDRIVE
 from tests.present import present
+from tests.run_program import run_program
 
-PGDRIVE = Path(sys.executable).parent / "pgdrive"
 SCRIPT = "os.execute('touch ran')\nfunction event() end\n"
 PLAN = """\
 name = "lua"
@@ -22,10 +22,6 @@ workload.lua = "mine.lua"
 """
 
 
-def run(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
-
-
 @pytest.mark.parametrize("text", ["ffi = os.execute('touch ran')\n" + SCRIPT, "end\nos.execute('touch ran')\ndo\n"])
 def test_a_check_runs_nothing_of_a_script(tmp_path: Path, text: str) -> None:
     (tmp_path / "mine.lua").write_text(text)
@@ -33,8 +29,7 @@ def test_a_check_runs_nothing_of_a_script(tmp_path: Path, text: str) -> None:
     expected = 0 if text.startswith("ffi") else 1
     for check in ("--check", "--check=statements"):
         # the option of earlier versions changes nothing
-        done = run(tmp_path, PGDRIVE, check, "--lua=mine.lua", "--lua-opt=any=1")
-        assert done.returncode == expected, done.stderr
+        run_program([PGDRIVE, check, "--lua=mine.lua", "--lua-opt=any=1"], cwd=tmp_path, code=expected)
     checked, *others = (
         run_pgdyno(["plan", command, "lua.toml"], cwd=tmp_path, env=dict(os.environ))
         for command in ("check", "show", "cost")
@@ -43,7 +38,7 @@ def test_a_check_runs_nothing_of_a_script(tmp_path: Path, text: str) -> None:
     assert (checked.returncode == 0) == (expected == 0), checked.stderr
     assert ("the Lua script mine.lua, which may start programs and call C" in checked.stdout) == (expected == 0)
     assert not (tmp_path / "ran").exists()
-    assert run(tmp_path, PGDRIVE, "--check=execute", "--lua=mine.lua").returncode == expected
+    run_program([PGDRIVE, "--check=execute", "--lua=mine.lua"], cwd=tmp_path, code=expected)
     assert (tmp_path / "ran").exists() == (expected == 0)
 
 
@@ -51,9 +46,8 @@ def test_options_of_a_script_are_checked_only_by_executing_it(tmp_path: Path) ->
     options = "sysbench.cmdline.options = { tables = { 'tables', 1 } }\n"
     (tmp_path / "mine.lua").write_text(f"{options}function event() end\n")
     words = (PGDRIVE, "--lua=mine.lua", "--lua-opt=tabels=4")
-    assert run(tmp_path, *words, "--check").returncode == 0
-    executed = run(tmp_path, *words, "--check=execute")
-    assert executed.returncode == 1
+    run_program([*words, "--check"], cwd=tmp_path, code=0)
+    executed = run_program([*words, "--check=execute"], cwd=tmp_path, code=1)
     assert 'has no option "tabels"' in executed.stderr
 
 

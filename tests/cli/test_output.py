@@ -116,7 +116,11 @@ def in_terminal(words: list[str], columns: int, cwd: Path, **variables: str) -> 
     return re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
 
 
-def test_prose_and_plain_lines_in_a_terminal_are_broken_between_words(tmp_path: Path) -> None:
+def test_a_terminal_gets_colours_and_lines_broken_between_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1" in show_in_terminal(["audit", f"{TESTS}/golden/run-format-1"], 60, tmp_path)[1]
     for words, columns in ((["audit", f"{TESTS}/golden/run-format-1"], 60), (["plan", "check", "quick"], 80)):
         lines = in_terminal(words, columns, tmp_path)
         assert len(lines) > 5
@@ -126,18 +130,15 @@ def test_prose_and_plain_lines_in_a_terminal_are_broken_between_words(tmp_path: 
     assert "  1 run is too few for change\n      points, which need at" in "\n".join(shown)
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
+def test_words_and_commands_are_not_broken() -> None:
+    for text, lines in (
         ("a word that is long", ["a word that is", "    long"]),
         ("  a/path/that/is/long/is/whole or", ["  a/path/that/is/long/is/whole", "      or"]),
         ("to resume: pgdyno run --resume X", ["to resume:", "    pgdyno run --resume X"]),
         ("because: pgdyno reads it", ["because: pgdyno", "    reads it"]),
         ("fits\n\n  it too", ["fits", "", "  it too"]),
-    ],
-)
-def test_words_and_commands_are_not_broken(text: str, lines: list[str]) -> None:
-    assert wrap_words(Text(text), 16).plain.split("\n") == lines
+    ):
+        assert wrap_words(Text(text), 16).plain.split("\n") == lines
 
 
 def test_a_list_in_a_narrow_terminal_cuts_workloads_and_targets_or_has_a_line_for_each_name(tmp_path: Path) -> None:

@@ -166,20 +166,6 @@ def test_errors_in_a_phases_file_are_reported_before_connecting(run: Run, tmp_pa
 # ---- keying and think times ----
 
 
-def test_exponential_thinking_gives_the_transactions_it_should(run: Run, null: NullServer, tmp_path: Path) -> None:
-    args = ("-n", "-S", "-c", "20", "-T", "2", "--think-time=exponential:100ms", "--random-seed=3")
-    done = run("pgdrive", *args, "--json=results.json", env=null().env)
-    assert done.returncode == 0, done.stderr
-    count = int(processed(done))
-    (script,) = json.loads((tmp_path / "results.json").read_text())["scripts"]
-    spent_s = script["think_time"]["spent_ns"]["mean"] / 1e9
-    latency_s = script["latency_ns"]["mean"] / 1e9
-    # 20 at once, then a Poisson process of 20 / (100 ms and a round trip) a second; a busy machine wakes clients late
-    assert near(count, 20 + 20 * 2 / (spent_s + latency_s))
-    assert spent_s > 0.1 * (1 - 5 / math.sqrt(count))
-    assert "think time (exponential, mean 100 ms, at most 1000 ms) average = " in done.stdout
-
-
 def test_fixed_pauses_bound_the_count(run: Run, null: NullServer, tmp_path: Path) -> None:
     args = ("-n", "-S", "-c", "5", "-T", "1", "--think-time=fixed:150ms", "--keying-time=50ms")
     done = run("pgdrive", *args, f"--events={tmp_path}/events", "--json=results.json", env=null().env)
@@ -307,11 +293,9 @@ def tps(summary: str) -> tuple[int, float]:
     return int(count), float(summary.split("tps = ")[1].split(maxsplit=1)[0])
 
 
-@pytest.mark.parametrize("arrivals", ["poisson", "regular"])
-def test_a_low_rate_is_measured_to_the_end(null: NullServer, tmp_path: Path, arrivals: str) -> None:
+def test_a_low_rate_is_measured_to_the_end(null: NullServer, tmp_path: Path) -> None:
     # twelve clients draw twelve starts ahead: all of them would leave seconds before the end
-    options = ("-c12", "-R2", "-T4", f"--arrivals={arrivals}", "--random-seed=5")
-    events, summary = load(tmp_path, null(), "pgdrive", *options)
+    events, summary = load(tmp_path, null(), "pgdrive", "-c12", "-R2", "-T4", "--random-seed=5")
     end = events[-1]
     assert end["measured_s"] >= 4
     assert end["tps"] == pytest.approx(end["succeeded"] / end["measured_s"])
@@ -346,10 +330,9 @@ def test_under_pgbenchs_name_the_last_transaction_is_the_end(null: NullServer, t
     raise AssertionError(f"{counts} loads all took their whole time")
 
 
-@pytest.mark.parametrize("limit", [["-T60"], ["-t1000000"]])
-def test_a_stopped_load_is_measured_to_the_stop(null: NullServer, tmp_path: Path, limit: list[str]) -> None:
+def test_a_stopped_load_is_measured_to_the_stop(null: NullServer, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [str(BIN / "pgdrive"), "-n", "-S", "-R0.2", "--arrivals=regular", *limit, "--events=-"],
+        [str(BIN / "pgdrive"), "-n", "-S", "-R0.2", "--arrivals=regular", "-t1000000", "--events=-"],
         cwd=tmp_path,
         env=os.environ | null().env,
         stdout=subprocess.PIPE,

@@ -16,7 +16,7 @@ from tests.present import present
 from tests.run_program import run_program
 
 
-def test_version_and_help_are_there_and_a_file_without_an_end_is_refused(run: Run) -> None:
+def test_what_pgdrive_says_before_it_connects(run: Run, tmp_path: Path) -> None:
     version, usage = run("pgdrive", "--version"), run("pgdrive", "--help")
     assert version.returncode == usage.returncode == 0
     assert version.stdout.startswith("pgdrive (pgdyno) ")
@@ -25,18 +25,13 @@ def test_version_and_help_are_there_and_a_file_without_an_end_is_refused(run: Ru
         done = run("pgdrive", f"{option}=/dev/zero")
         assert done.returncode == 1
         assert done.stderr == 'pgdrive: error: could not read file "/dev/zero": file too large\n'
-
-
-def test_a_script_that_does_not_parse_is_named_with_its_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.sql").write_text("SELECT 1;\n\\set x 1 +\nSELECT :x;\n")
     done = run("pgdrive", "-f", "bad.sql")
     assert done.returncode == 1
     assert "bad.sql:2:" in done.stderr
     assert "\\set x 1 +" in done.stderr
     assert "^" in done.stderr
-
-
-def test_a_load_that_does_not_begin_has_a_reason_for_programs(run: Run) -> None:
+    # a load that does not begin has a reason for programs
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])
@@ -50,67 +45,38 @@ def test_a_load_that_does_not_begin_has_a_reason_for_programs(run: Run) -> None:
 NUMBERS = ["inf", "nan", "1e300", "1e-300", "-1", "0", "2147483647", "1e19", "18446744073709551616"]
 ODD = [*NUMBERS, "", "1e", "0x10"]
 """The last ones are not a number: for options of pgdrive, a test in Rust has these and more (odd_numbers.rs)."""
-LOAD = ["-n", "-S", "-t3"]
-TIMED = ["-n", "-S", "-T0.2"]
-INIT = ["-i", "-Idt"]
-LUA = ["--workload=oltp-read-write", "-T0.2"]
+LUA = "--workload=oltp-read-write -T0.2"
 EVENTS = {"interval", "load", "end"}
 """One of these is enough: the option was taken, and the load runs."""
 SLOW = "--delay-us=2000"
 """With it, a load that an option makes endless leaves the cores to others until it is ended."""
 ENDS = {0, 1, 2, 4, -signal.SIGINT, 128 + signal.SIGINT}
 
-LINES = {
-    "client": [*LOAD, "--client={}"],
-    "jobs": [*LOAD, "-c2", "--jobs={}"],
-    "max-workers": [*LOAD, "-c2", "--max-workers={}"],
-    "worker-busy": [*LOAD, "--worker-busy={}"],
-    "transactions": ["-n", "-S", "--transactions={}"],
-    "time": ["-n", "-S", "--time={}"],
-    "warmup": [*TIMED, "--warmup={}"],
-    "drain-limit": [*TIMED, "--drain-limit={}"],
-    "rate": [*TIMED, "--rate={}"],
-    "rate, regular, with a limit": [*TIMED, "--rate={}", "--arrivals=regular", "-L1"],
-    "latency-limit": [*LOAD, "-R1000", "--latency-limit={}"],
-    "progress": [*TIMED, "--progress={}"],
-    "scale": [*LOAD, "--scale={}"],
-    "lease": [*LOAD, "--lease={}"],
-    "reconnect": [*LOAD, "--reconnect={}"],
-    "reconnect, hours": [*LOAD, "--reconnect={}h"],
-    "think-time": [*LOAD, "--think-time={}us"],
-    "keying-time": [*LOAD, "--keying-time=exponential:{}min"],
-    "timer-tick": [*LOAD, "-R1000", "--timer-tick={}us"],
-    "max-tries": [*TIMED, "--max-tries={}"],
-    "aggregate-interval": [*TIMED, "-l", "--aggregate-interval={}"],
-    "sampling-rate": [*LOAD, "-l", "--sampling-rate={}"],
-    "percentiles": [*LOAD, "--percentiles={}"],
-    "random-seed": [*LOAD, "--random-seed={}"],
-    "part": [*LOAD, "--part=1/{}"],
-    "define": [*LOAD, "--define=scale={}"],
-    "weight": ["-n", "-t3", "--builtin=select-only@{}"],
-    "port": [*LOAD, "--port={}"],
-    "connect_timeout": [*LOAD, "connect_timeout={}"],
-    "tcp_user_timeout": [*LOAD, "tcp_user_timeout={}"],
-    "keepalives_idle": [*LOAD, "keepalives_idle={}"],
-    "init: scale": [*INIT, "--scale={}"],
-    "init: rows": ["-i", "-Ig", "--scale={}"],
-    "init: fillfactor": [*INIT, "--fillfactor={}"],
-    "init: partitions": [*INIT, "--partitions={}"],
-    "init: load-workers": [*INIT, "--load-workers={}"],
-    "init: load-chunk": [*INIT, "--load-chunk={}"],
-    "init: tables": [*INIT, "--dataset=sbtest", "--tables={}"],
-    "init: table-size": [*INIT, "--dataset=sbtest", "--table-size={}"],
-    "init: warehouses": [*INIT, "--dataset=tpcc", "--warehouses={}"],
-    "init: order-line-partitions": [*INIT, "--dataset=tpcc", "--warehouses=3", "--order-line-partitions={}"],
-    "workload: tables": [*LUA, "--tables={}"],
-    "workload: table-size": [*LUA, "--table-size={}"],
-    **{
-        f"lua-opt: {name}": [*LUA, f"--lua-opt={name}={{}}"]
-        for name in ("tables", "table-size", "range-size", "point-selects", "rand-spec-iter", "rand-spec-pct")
-    },
-    "lua-opt: rand-zipfian-exp": [*LUA, "--lua-opt=rand-type=zipfian", "--lua-opt=rand-zipfian-exp={}"],
-    "lua-opt: rand-pareto-h": [*LUA, "--lua-opt=rand-type=pareto", "--lua-opt=rand-pareto-h={}"],
-}
+LINES = [
+    [*base.split(), option]
+    for base, options in [
+        ("-n -S -c2 -t3", "--client={} --jobs={} --max-workers={} --worker-busy={} --scale={} --lease={} --port={}"),
+        ("-n -S -t3", "--reconnect={} --reconnect={}h --think-time={}us --keying-time=exponential:{}min --part=1/{}"),
+        ("-n -S -t3", "--percentiles={} --random-seed={} --define=scale={}"),
+        ("-n -S -t3", "connect_timeout={} tcp_user_timeout={} keepalives_idle={}"),
+        ("-n -S -t3 -R1000", "--latency-limit={} --timer-tick={}us"),
+        ("-n -S", "--transactions={} --time={}"),
+        ("-n -t3", "--builtin=select-only@{}"),
+        ("-n -S -T0.2", "--warmup={} --drain-limit={} --rate={} --progress={} --max-tries={}"),
+        ("-n -S -T0.2 --arrivals=regular -L1", "--rate={}"),
+        ("-n -S -T0.2 -l", "--aggregate-interval={} --sampling-rate={}"),
+        ("-i -Ig", "--scale={}"),
+        ("-i -Idt", "--scale={} --fillfactor={} --partitions={} --load-workers={} --load-chunk={}"),
+        ("-i -Idt --dataset=sbtest", "--tables={} --table-size={}"),
+        ("-i -Idt --dataset=tpcc", "--warehouses={}"),
+        ("-i -Idt --dataset=tpcc --warehouses=3", "--order-line-partitions={}"),
+        (LUA, "--tables={} --table-size={} --lua-opt=tables={} --lua-opt=table-size={} --lua-opt=range-size={}"),
+        (LUA, "--lua-opt=point-selects={} --lua-opt=rand-spec-iter={} --lua-opt=rand-spec-pct={}"),
+        (f"{LUA} --lua-opt=rand-type=zipfian", "--lua-opt=rand-zipfian-exp={}"),
+        (f"{LUA} --lua-opt=rand-type=pareto", "--lua-opt=rand-pareto-h={}"),
+    ]
+    for option in options.split()
+]
 
 
 def ends(line: Sequence[str], server: Null, folder: Path) -> str | None:
@@ -143,10 +109,10 @@ def found(lines: Sequence[Sequence[str]], server: Null, folder: Path) -> list[st
         return [wrong for wrong in pool.map(lambda line: ends(line, server, folder), lines) if wrong is not None]
 
 
-@pytest.mark.long_cases("lua-opt", "hours")
-@pytest.mark.parametrize("name", LINES)
-def test_an_option_takes_an_odd_number_or_says_why_not(name: str, null: NullServer, tmp_path: Path) -> None:
-    lines = [[word.format(number) for word in LINES[name]] for number in NUMBERS]
+@pytest.mark.long_cases("lua-opt", "{}h")
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_an_option_takes_an_odd_number_or_says_why_not(line: list[str], null: NullServer, tmp_path: Path) -> None:
+    lines = [[word.format(number) for word in line] for number in NUMBERS]
     assert found(lines, null(SLOW), tmp_path) == []
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cli.conftest import SCALE, Null, NullServer, Run, end_event, find_pgnull, null_server, processed
+from tests.cli.conftest import BIN, SCALE, Null, NullServer, Run, null_server, processed
+from tests.cli.hostile import message
 from tests.load_recount import start_load
 from tests.present import present
 from tests.waiting import wait_until
@@ -61,9 +62,11 @@ def test_tables_are_loaded_and_rows_of_copy_counted(run: Run, null: NullServer) 
 
 def test_a_client_that_does_not_read_is_answered_in_the_end(null: NullServer) -> None:
     server = null()
-    query = message(b"Q", b"select c from sbtest1\0")
+    query = message("Q", b"select c from sbtest1\0")
     count = 100_000
-    answer_bytes = len(answer_to(server, query))
+    with session(server) as connection:
+        connection.sendall(query + message("X"))
+        answer_bytes = len(read_to_the_end(connection))
     with session(server) as connection:
         # until neither takes more: the server's answers wait, and so do our questions
         rest = send_some(connection, memoryview(query * count))
@@ -75,7 +78,7 @@ def test_a_client_that_does_not_read_is_answered_in_the_end(null: NullServer) ->
             received += len(chunk)
             rest = send_some(connection, rest)
         assert not rest
-        connection.sendall(message(b"X", b""))
+        connection.sendall(message("X"))
         assert read_to_the_end(connection) == b""
 
 
@@ -96,7 +99,7 @@ def test_pgnull_accepts_again_when_descriptors_are_free(null: NullServer) -> Non
     for connection in crowd:
         connection.close()
     with session(server) as connection:
-        connection.sendall(message(b"X", b""))
+        connection.sendall(message("X"))
         assert read_to_the_end(connection) == b""
 
 
@@ -113,22 +116,11 @@ def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: NullServer) ->
     assert "number of transactions retried: " in done.stdout
 
 
-def test_a_stall_is_seen_and_survived(run: Run, null: NullServer, tmp_path: Path) -> None:
-    # it counts from the first query of the set-up, and begins while the clients send theirs
-    server = null("--stall-at=0.5", "--stall-for=0.3")
-    done = run("pgdrive", "-n", "-S", "-c", "4", "-T", "2", "--events=e.jsonl", env=server.env)
-    assert done.returncode == 0, done.stderr
-    end = end_event(tmp_path / "e.jsonl")
-    assert end["failed"] == 0
-    # a client that lost its processor as the stall began waits less than all of it
-    assert end["latency_ns"]["max"] >= 200_000_000
-
-
 def test_nothing_is_answered_in_a_stall(null: NullServer) -> None:
     server = null("--stall-at=0", "--stall-for=3600")
     with session(server) as first, session(server) as second:
         for connection in (first, second):
-            connection.sendall(message(b"Q", b"select 1\0"))
+            connection.sendall(message("Q", b"select 1\0"))
             connection.settimeout(0.2)
         for connection in (first, second):
             with pytest.raises(TimeoutError):
@@ -189,7 +181,7 @@ def test_pgnull_prints_its_address_and_leaves_nothing_behind(null: NullServer) -
     assert not file.exists()
 
 
-def test_pgnull_ends_at_ctrl_c_and_with_its_parent(tmp_path: Path) -> None:
+def test_pgnull_ends_at_ctrl_c_and_with_its_parent_and_two_cannot_have_one_socket(tmp_path: Path) -> None:
     with null_server(tmp_path, "--threads=2") as server:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(timeout=60) == 0
@@ -197,23 +189,21 @@ def test_pgnull_ends_at_ctrl_c_and_with_its_parent(tmp_path: Path) -> None:
         present(server.process.stdin).close()
         assert server.process.wait(timeout=60) == 0
         assert not server.socket_file.exists()
-
-
-def test_two_cannot_have_one_socket_but_a_dead_ones_is_taken(null: NullServer, tmp_path: Path) -> None:
-    first = null()
-    with null_server(tmp_path) as second:
-        assert second.ready == ""
-        assert second.process.wait(timeout=60) == 1
-    first.process.kill()
-    first.process.wait(timeout=60)
-    assert first.socket_file.is_socket()
+    with null_server(tmp_path) as first:
+        with null_server(tmp_path) as second:
+            assert second.ready == ""
+            assert second.process.wait(timeout=60) == 1
+        first.process.kill()
+        first.process.wait(timeout=60)
+        # that of a process that was killed is taken
+        assert first.socket_file.is_socket()
     with null_server(tmp_path) as third:
         assert third.ready.startswith("pgnull: ready on ")
 
 
 def test_the_reference_names_every_option() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "pgnull.md").read_text()
-    usage = subprocess.run([find_pgnull(), "--help"], capture_output=True, text=True, timeout=60, check=True)
+    usage = subprocess.run([BIN / "pgnull", "--help"], capture_output=True, text=True, timeout=60, check=True)
     options = [line.split()[0].split("=")[0] for line in usage.stdout.splitlines() if line.startswith("  --")]
     assert len(options) > 10
     for option in options:
@@ -223,10 +213,6 @@ def test_the_reference_names_every_option() -> None:
 # ---- a client by hand ----
 
 STARTUP = struct.pack(">II", 8 + len(b"user\0u\0\0"), 3 << 16) + b"user\0u\0\0"
-
-
-def message(kind: bytes, body: bytes) -> bytes:
-    return kind + struct.pack(">I", 4 + len(body)) + body
 
 
 @contextlib.contextmanager
@@ -243,12 +229,6 @@ def session(server: Null) -> Iterator[socket.socket]:
             received += chunk
         connection.settimeout(None)
         yield connection
-
-
-def answer_to(server: Null, sent: bytes) -> bytes:
-    with session(server) as connection:
-        connection.sendall(sent + message(b"X", b""))
-        return read_to_the_end(connection)
 
 
 def send_some(connection: socket.socket, rest: memoryview) -> memoryview:
@@ -272,7 +252,7 @@ def test_a_signal_ends_a_shell_command_of_a_script(tmp_path: Path, command: str)
     begun, script = tmp_path / "begun", tmp_path / "script.sql"
     script.write_text(f"{command} touch {begun}; sleep 3600\nSELECT 1;\n")
     with null_server(tmp_path) as null:
-        arguments = [str(find_pgnull().with_name("pgdrive")), "-n", "-T", "3600", "-f", str(script)]
+        arguments = [str(BIN / "pgdrive"), "-n", "-T", "3600", "-f", str(script)]
         process = subprocess.Popen(arguments, env=os.environ | null.env, stderr=subprocess.PIPE, text=True)
         while not begun.exists():
             assert process.poll() is None
@@ -289,7 +269,7 @@ def test_a_thousand_clients_are_lost_and_back(tmp_path: Path, io: str) -> None:
     clients = 1000
     result, events, said = tmp_path / "result.json", tmp_path / "events.jsonl", tmp_path / "stderr"
     options = ["-S", "-n", f"-c{clients}", "-j2", "-T4", "-R500", "--reconnect", f"--io={io}"]
-    command = [str(find_pgnull().with_name("pgdrive")), *options, f"--json={result}", f"--events={events}"]
+    command = [str(BIN / "pgdrive"), *options, f"--json={result}", f"--events={events}"]
     with null_server(tmp_path) as server, said.open("w") as errors:
         drive = subprocess.Popen(command, env=os.environ | server.env, stdout=subprocess.DEVNULL, stderr=errors)
         try:

@@ -9,19 +9,13 @@ import pytest
 
 from tests.cli.copied_package import copy_package, pgdyno, python
 
-NOT_ABOUT_AMAZON = (
+OTHER_SUBJECTS = (
     "test_analyse_compare.py", "test_analyse_price.py", "test_audit.py", "test_audit_special_cases.py",
     "test_doctor_needs.py", "test_fingerprint.py", "test_golden_runs.py", "test_import_tools.py",
     "test_plan_extends.py", "test_plan_order.py", "test_plan_output.py", "test_plan_problems.py",
     "test_plan_sections.py", "test_plan_sweep.py", "test_plan_workloads.py", "test_prepare.py",
-    "test_report_analysis.py", "test_run_events.py", "test_scenario_plan.py", "test_start_up.py",
-    "test_store_folder.py", "test_target_processes.py", "test_target_settings.py",
-)  # fmt: skip
-NOT_ABOUT_QUERIES = (
-    "test_analyse_compare.py", "test_audit.py", "test_doctor_needs.py", "test_fingerprint.py", "test_golden_runs.py",
-    "test_plan_extends.py", "test_plan_output.py", "test_plan_problems.py", "test_plan_sections.py",
-    "test_plan_sweep.py", "test_plan_workloads.py", "test_prepare.py", "test_report_analysis.py",
-    "test_report_workloads.py", "test_store_folder.py",
+    "test_report_analysis.py", "test_report_workloads.py", "test_run_events.py", "test_scenario_plan.py",
+    "test_start_up.py", "test_store_folder.py", "test_target_processes.py", "test_target_settings.py",
 )  # fmt: skip
 RENTED = """
 name = "far"
@@ -136,13 +130,10 @@ def test_what_is_missing_is_refused_with_what_is_there(copied: Path, tmp_path: P
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("remove", "names", "those"),
-    [(remove_amazon, NOT_ABOUT_AMAZON, "not own_way"), (remove_queries, NOT_ABOUT_QUERIES, "test")],
+    ("remove", "those"), [(remove_amazon, "not own_way and not without_a_protocol"), (remove_queries, "not tpch")]
 )
-def test_unit_tests_of_other_subjects_pass(
-    remove: Callable[[Path], None], names: tuple[str, ...], those: str, tmp_path: Path
-) -> None:
+def test_unit_tests_of_other_subjects_pass(remove: Callable[[Path], None], those: str, tmp_path: Path) -> None:
     remove(copy_package(tmp_path / "python"))
-    tests = [f"tests/unit/{name}" for name in names]
+    tests = [f"tests/unit/{name}" for name in OTHER_SUBJECTS]
     said = python(tmp_path / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", those, *tests)
     assert " passed" in said or "100%" in said

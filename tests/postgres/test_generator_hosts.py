@@ -23,8 +23,8 @@ from tests.postgres.namespaces import LanHost, lan
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import fast_plan, pgdyno_process, the_run
 from tests.present import present
+from tests.processes import send_signal
 from tests.scratch import scratch_folder
-from tests.signals import send_signal
 from tests.ssh.sshd import running_sshd
 from tests.waiting import wait_until
 

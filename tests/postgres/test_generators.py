@@ -28,8 +28,7 @@ from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.runs import environment, fast_plan, pgdyno_process, the_run
 from tests.postgres.servers import execute, rows, value
 from tests.present import present
-from tests.processes import find_processes
-from tests.signals import send_signal
+from tests.processes import find_processes, send_signal
 from tests.ssh.sshd import Sshd, keygen, running_sshd
 from tests.waiting import wait_until
 

@@ -37,9 +37,7 @@ def test_a_log_read_over_ssh_is_the_file(sshd: Sshd, tmp_path: Path) -> None:
         files.close()
     found = sorted(path.read_bytes() for path in copied.copies)
     assert found == sorted([content, b"rotated\nmore\n", b"another, longer than the one before\n"])
-
-
-def test_a_host_that_does_not_answer_is_an_error(sshd: Sshd) -> None:
+    # a host that does not answer
     with pytest.raises(RemoteError) as caught:
         SshFiles(sshd.spec(port=1), ["/tmp/*.csv"])
     assert caught.value.passing

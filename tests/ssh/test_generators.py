@@ -16,8 +16,7 @@ from pgdyno.generators.merge_events import Event
 from pgdyno.generators.ssh_hosts import SshGenerator
 from pgdyno.programs import find_engine
 from pgdyno.remote.remote_host import RemoteHost
-from tests.processes import children, command_line, find_processes
-from tests.signals import send_signal
+from tests.processes import children, command_line, find_processes, send_signal
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import wait_until
 

@@ -29,7 +29,7 @@ from tests.postgres.probe_process import program
 from tests.postgres.relay import Relay
 from tests.present import present
 from tests.processes import find_processes
-from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
+from tests.ssh.sshd import Sshd
 from tests.waiting import PATIENCE_S, wait_until
 
 
@@ -67,10 +67,6 @@ def the_clock(said: ProbeOutput) -> ClockRecord:
     return present(present(said.record.over_ssh).clock)
 
 
-def kinds(said: ProbeOutput) -> list[str]:
-    return [event["event"] for event in said.events]
-
-
 def test_lines_come_and_the_clock_is_known(sshd: Sshd, tmp_path: Path) -> None:
     with over(sshd.spec(), tmp_path) as probe:
         (pid,) = probes_of(sshd)
@@ -84,7 +80,7 @@ def test_lines_come_and_the_clock_is_known(sshd: Sshd, tmp_path: Path) -> None:
     assert (record.host, record.connections, record.message) == ("127.0.0.1", 1, None)
     assert (said.record.host, said.record.gaps) == (True, 0)
     assert (record.cpu_us or 0) > 0
-    assert (kinds(said)[0], kinds(said)[-1]) == ("probe_start", "probe_end")
+    assert (said.events[0]["event"], said.events[-1]["event"]) == ("probe_start", "probe_end")
     clock = present(record.clock)
     # the same clock, read over the wire
     assert abs(clock.offset_us) <= clock.uncertainty_us
@@ -94,9 +90,8 @@ def test_lines_come_and_the_clock_is_known(sshd: Sshd, tmp_path: Path) -> None:
 
 
 def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: Path) -> None:
-    relay = Relay(sshd.port)
-    sshd.know(relay.port)
-    try:
+    with Relay(sshd.port) as relay:
+        sshd.know(relay.port)
         with over(sshd.spec(port=relay.port), tmp_path) as probe:
             wait_until(lambda: last_file(probe))
             (first,) = probes_of(sshd)
@@ -105,8 +100,6 @@ def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: P
             # by the lease, without an order
             wait_until(lambda: first not in probes_of(sshd))
             wait_until(lambda: samples(probe.sessions[1].lines))
-    finally:
-        relay.close()
     said = with_far(None, probe, [])
     record = present(said.record.over_ssh)
     assert record.connections == 2
@@ -148,13 +141,10 @@ def test_a_way_with_slow_replies_is_said_to_be_none_for_10_ms(sshd: Sshd, tmp_pa
             time.sleep(0.1)
             client.sendall(data)
 
-    relay = SlowWay(sshd.port)
-    sshd.know(relay.port)
-    try:
+    with SlowWay(sshd.port) as relay:
+        sshd.know(relay.port)
         with over(sshd.spec(port=relay.port), tmp_path) as probe:
             wait_until(lambda: seconds(probe) > 1)
-    finally:
-        relay.close()
     said = with_far(None, probe, [])
     clock = the_clock(said)
     # half of the way back that takes longer is taken for the clock's: the uncertainty knows
@@ -166,15 +156,13 @@ def test_a_way_with_slow_replies_is_said_to_be_none_for_10_ms(sshd: Sshd, tmp_pa
         assert abs(placed_us(file, line["t_us"]) - line["wall_us"]) <= clock.uncertainty_us + 100
 
 
-def test_a_lease_that_is_not_renewed_ends_the_probe(tmp_path: Path) -> None:
+def test_a_lease_that_is_not_renewed_and_lines_that_nobody_takes_end_a_probe(tmp_path: Path) -> None:
     with (tmp_path / "lines").open("wb") as lines:
         process = subprocess.Popen([program(), "--no-server", "--lease=1"], stdin=subprocess.PIPE, stdout=lines)
         assert process.wait(PATIENCE_S) == 0
     assert json.loads((tmp_path / "lines").read_text().splitlines()[-1])["event"] == "end"
     present(process.stdin).close()
-
-
-def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
+    # lines that nobody takes
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
     process = subprocess.Popen([program(), "--no-server", "--lease=5"], stdin=subprocess.PIPE, stdout=write)
@@ -191,7 +179,9 @@ def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
     os.close(write)
 
 
-def test_a_look_tells_who_where_and_how_far(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_look_tells_how_far_clocks_differ_and_that_a_connection_is_lost(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = sshd.spec(folder=str(tmp_path / "cache"))
     first, second = look(spec), look(spec)
     assert (first.copied, second.copied) == (True, False)
@@ -199,8 +189,6 @@ def test_a_look_tells_who_where_and_how_far(sshd: Sshd, tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="cannot reach"):
         look(sshd.spec(port=1))
 
-
-def test_a_connection_that_is_lost_before_the_probe_starts_is_said(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     async def lost(connection: Connection, program: Path, folder: str, host: str) -> Installed:
         installed = await install(connection, program, folder, host)
         connection.abort()
@@ -211,22 +199,6 @@ def test_a_connection_that_is_lost_before_the_probe_starts_is_said(sshd: Sshd, m
         with pytest.raises(RemoteError, match="lost the connection to") as caught:
             ask(sshd.spec())
         assert caught.value.passing
-
-
-def test_samples_of_a_skewed_clock_are_placed_within_the_uncertainty(tmp_path: Path) -> None:
-    assert FAKETIME is not None, "make test-packages installs libfaketime"
-    # an hour ahead; the monotonic clock, which cannot be set, stays
-    skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+3600s FAKETIME_DONT_FAKE_MONOTONIC=1"
-    with running_sshd(tmp_path / "sshd", lines=[skewed]) as there, over(there.spec(), tmp_path) as probe:
-        wait_until(lambda: seconds(probe) > 2)
-    said = with_far(None, probe, [])
-    clock = the_clock(said)
-    assert abs(clock.offset_us - 3_600_000_000) <= clock.uncertainty_us
-    assert abs(present(clock.drift_ppm)) <= (clock.drift_uncertainty_ppm or 0)
-    (file,) = said.files
-    for line in samples(file.path):
-        true_us = line["wall_us"] - 3_600_000_000
-        assert abs(placed_us(file, line["t_us"]) - true_us) <= clock.uncertainty_us + 100
 
 
 DRIFTING = """\
@@ -264,7 +236,7 @@ def test_samples_of_a_drifting_clock_are_placed(sshd: Sshd, tmp_path: Path, monk
 # ---- what the doctor finds out about such a host, and notes of a run ----
 
 
-def test_a_host_that_is_as_it_should_be(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_host_is_good_as_it_should_be_and_its_problem_is_a_warning(sshd: Sshd, tmp_path: Path) -> None:
     spec = sshd.spec(folder=str(tmp_path / "cache"))
     check = reach_host("prod", spec)
     assert check.found.startswith("prod: 127.0.0.1 reached as ")
@@ -275,9 +247,6 @@ def test_a_host_that_is_as_it_should_be(sshd: Sshd, tmp_path: Path) -> None:
     assert check_host("prod", spec, sure).verdict is CheckVerdict.GOOD
     unsure = check_host("prod", spec, replace(looked, clock=replace(looked.clock, uncertainty_us=10_001.0)))
     assert (unsure.verdict, "10 ms" in unsure.means) == (CheckVerdict.WARNING, True)
-
-
-def test_a_problem_of_a_host_is_a_warning(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "known").touch()
     check = reach_host("prod", sshd.spec(known_hosts=str(tmp_path / "known")))
     assert check.verdict is CheckVerdict.WARNING
@@ -285,12 +254,10 @@ def test_a_problem_of_a_host_is_a_warning(sshd: Sshd, tmp_path: Path) -> None:
     assert "ssh-keyscan" in check.change
 
 
-@pytest.mark.parametrize(("uncertainty_us", "aligned"), [(9_000, True), (15_400, False)])
-def test_a_run_says_when_seconds_do_not_line_up(uncertainty_us: int, aligned: bool) -> None:
-    clock = ClockRecord(
-        offset_us=5, uncertainty_us=uncertainty_us, round_trip_us=2 * uncertainty_us, rounds=2, aligned=aligned
-    )
-    said = worth_knowing(OverSshRecord(host="db1", clock=clock), 3)
-    assert list(map(str, said)) == (
-        [] if aligned else ["trial 3: the clock of db1 is aligned with the load's only to within 15 ms"]
-    )
+def test_a_run_says_when_seconds_do_not_line_up() -> None:
+    note = "trial 3: the clock of db1 is aligned with the load's only to within 15 ms"
+    for uncertainty_us, aligned, said in ((9_000, True, []), (15_400, False, [note])):
+        clock = ClockRecord(
+            offset_us=5, uncertainty_us=uncertainty_us, round_trip_us=2 * uncertainty_us, rounds=2, aligned=aligned
+        )
+        assert list(map(str, worth_knowing(OverSshRecord(host="db1", clock=clock), 3))) == said

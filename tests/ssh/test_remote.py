@@ -146,7 +146,6 @@ def test_rejected_keys_have_a_hint_and_temporary_errors_are_told(sshd: Sshd, tmp
     assert "ssh -o BatchMode=yes nobody@127.0.0.1" in (error.hint or "")
     assert not error.passing
     assert refused(sshd.spec(port=1)).passing
-    config = tmp_path / "config"
     config.write_text(f"Host *\n  IdentityFile {tmp_path / 'none'}\n")
     error = refused(sshd.spec(config=str(config)))
     assert str(tmp_path / "none") in error.message
