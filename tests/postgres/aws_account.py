@@ -56,7 +56,6 @@ class RealAccount(Generic[H]):
         return generator(login=f'"{LOGIN}"', ssh_port=str(self.ssh_port), **more)
 
     def left_files(self) -> list[str]:
-        """Returns the files of rentals on this machine."""
         return [each.name for each in (self.home.root / "aws").iterdir()]
 
 

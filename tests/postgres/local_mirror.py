@@ -25,8 +25,6 @@ NOISE_BYTES = 150_000
 
 @dataclass(frozen=True)
 class Answer:
-    """How one request is answered."""
-
     status: int | None = None
     """The status of the response."""
     cut_at: int | None = None

@@ -194,7 +194,6 @@ class OwnServer:
 
 @contextmanager
 def running_server(installation: Installation, configuration: str, *databases: str) -> Iterator[OwnServer]:
-    """Runs a server with these lines of configuration and these databases."""
     # pytest's own folders are closed to the user that runs servers
     folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
     folder.chmod(0o755)

@@ -87,7 +87,6 @@ class PgBouncer:
         return False
 
     def ask(self, command: str) -> list[dict[str, Any]]:
-        """Returns the rows of a command of the console."""
         with self.console() as console, console.cursor(row_factory=dict_row) as cursor:
             cursor.execute(command.encode())
             return cursor.fetchall() if cursor.description else []
@@ -127,7 +126,6 @@ def _state(client: psycopg.Connection[tuple[Any, ...]]) -> dict[str, list[tuple[
 
 @contextmanager
 def pgbouncer(server: OwnServer, mode: str, folder: Path, database: str = "postgres") -> Iterator[PgBouncer]:
-    """Runs PgBouncer in front of `server` until the block ends."""
     folder.mkdir(mode=0o755)
     pooler = PgBouncer(server, mode, folder, database)
     process = pooler.start()

@@ -106,7 +106,6 @@ class Probe:
 
 @contextmanager
 def probing(environment: Mapping[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[Probe]:
-    """Runs pgprobe until the block ends."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG") or name == "PGDYNO_HOME"}
     process = subprocess.Popen(
         [program(), "--parent-lease", *options],

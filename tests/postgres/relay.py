@@ -47,7 +47,6 @@ class Relay:
             shut_down(*pair)
 
     def close(self) -> None:
-        """Stops listening, and closes all connections."""
         end_accepting(self.listener, self._accepting)
         self.listener.close()
         for one in (*self.unanswered, *(end for pair in self.relayed for end in pair)):

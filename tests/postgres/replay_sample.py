@@ -25,8 +25,6 @@ def prepared(at_ms: float, sql: str, *params: str | None, name: str = "", **keys
 
 @dataclass
 class Sample:
-    """The sessions of a replay file."""
-
     sessions: list[tuple[int, int, list[Statement]]] = field(default_factory=list)
     classes: list[str] = field(default_factory=lambda: ["statement"])
     texts: list[tuple[int, str]] = field(default_factory=list)
@@ -35,7 +33,6 @@ class Sample:
         self.sessions.append((int(from_ms * MS), int(until_ms * MS), list(statements)))
 
     def write(self, path: Path) -> Path:
-        """Writes the file."""
         header = {
             "format": "pgdyno-replay",
             "version": 1,
@@ -59,8 +56,6 @@ class Sample:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A replay that has ended."""
-
     code: int
     output: str
     errors: str

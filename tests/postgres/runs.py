@@ -105,7 +105,6 @@ def pgdyno_process(
 
 
 def postmasters(home: Home) -> list[int]:
-    """Returns the servers whose data directories are in this home."""
     return processes_with(b"\0-D\0" + os.fsencode(home.root))
 
 

@@ -58,7 +58,6 @@ def theirs(installed: Installation) -> Iterator[OwnServer]:
 
 @pytest.fixture(autouse=True)
 def before(theirs: OwnServer) -> Iterator[list[tuple[str, str]]]:
-    """Its state before a test, and after it."""
     found = state(theirs)
     yield found
     assert state(theirs) == found

@@ -29,7 +29,6 @@ with psycopg.connect("", autocommit=True) as session:
 
 
 def found(home: Home, folder: Path, rule: str) -> list[dict[str, Any]]:
-    """Returns the findings of one rule about the only run in the folder."""
     done = pgdyno(home, folder, "audit", str(the_run(folder).path), "--json")
     return [each for each in json.loads(done.stdout) if each["rule"] == rule]
 

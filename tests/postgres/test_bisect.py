@@ -153,13 +153,9 @@ def test_a_bisection_by_throughput_skips_a_commit_and_resumes(warm_home: Home, t
 
 
 def test_ends_of_which_one_cannot_be_built_are_refused(warm_home: Home, tree: Path) -> None:
-    for good, bad, expected, words in (
-        ("HEAD", "HEAD~5", 2, "wrong order"),
-        ("HEAD~5", "HEAD~3", 4, "compiling failed"),
-    ):
-        found, code, error = bisect(warm_home, tree, *options(tree, "--good", good, "--bad", bad))
-        assert (found, code) == (None, expected), error
-        assert words in error
+    found, code, error = bisect(warm_home, tree, *options(tree, "--good", "HEAD~5", "--bad", "HEAD~3"))
+    assert (found, code) == (None, ExitCode.TARGET), error
+    assert "compiling failed" in error
     # without programs of both, nothing is measured
     assert not list(tree.parent.rglob("count-*"))
 

@@ -33,8 +33,6 @@ GIB = 1024**3
 
 
 class Seen(LiveView):
-    """Keeps the events of a run."""
-
     def __init__(self) -> None:
         self.events: list[RunEvent] = []
 

@@ -42,8 +42,6 @@ Sent = tuple[str, list[str | None] | None, str | None]
 
 @dataclass
 class Session:
-    """A session, and what it sent."""
-
     number: int
     sent: list[Sent] = field(default_factory=list)
 

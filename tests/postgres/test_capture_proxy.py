@@ -154,7 +154,6 @@ class Proxy:
         return int(status.partition(f"{name}:")[2].split()[0])
 
     def end(self) -> dict[str, Any]:
-        """Ends it, and returns its last event."""
         self.process.send_signal(signal.SIGTERM)
         return self.last()
 

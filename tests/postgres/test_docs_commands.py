@@ -259,7 +259,6 @@ def captured_server() -> Iterator[OwnServer]:
 
 @contextmanager
 def application(server: OwnServer) -> Iterator[None]:
-    """Runs transactions in both databases for the time of the block."""
     done = threading.Event()
 
     def work(database: str) -> None:

@@ -42,7 +42,6 @@ def next_number(server: OwnServer) -> int:
 
 
 def assert_writes_as_the_table_says(server: OwnServer, folder: Path, name: str, database: str, *options: str) -> None:
-    """Runs a load of a workload, script or transaction of this name."""
     before = next_number(server)
     result = folder / "result.json"
     said = drive(server, database, "-n", f"--json={result}", "-c", "1", *options, check=False)

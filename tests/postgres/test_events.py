@@ -61,7 +61,6 @@ def plan_of(events: str, commit: str = "on", seconds: float = 3, version: str = 
 
 
 def run(home: Home, folder: Path, text: str, *options: str) -> tuple[RunFolder, str]:
-    """Returns the run of a plan, and the output."""
     (folder / "count.py").write_text(COUNT)
     (folder / "unhurried.py").write_text(BEFORE)
     plan = folder / "disturbed.toml"

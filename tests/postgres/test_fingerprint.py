@@ -8,7 +8,6 @@ import pytest
 from pgdyno.doctor import BRIEF, CHECKS, Needs, Place, examine
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.doctor.round_trips import round_trips
-from pgdyno.fingerprint import Weight, comparable
 from pgdyno.plan import load_plan
 from pgdyno.programs import find_engine
 from pgdyno.records import CheckVerdict, Manifest
@@ -32,7 +31,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def measured(home: Home, folder: Path, *options: str) -> tuple[Manifest, str]:
-    """Runs the plan; returns the manifest, and what was said."""
     done = run_pgdyno(["run", "kept.toml", *options], cwd=folder, env=environment(home))
     assert done.returncode == 0, done.stderr
     return RunFolder.open(list_runs(folder / "pgdyno-runs")[0].path).manifest, done.stderr
@@ -56,21 +54,6 @@ def test_a_run_keeps_its_conditions(home: Home, folder: Path) -> None:
     assert found.seed == manifest.plan["trial"]["seed"]
     shown = run_pgdyno(["show", "--json"], cwd=folder, env=environment(home)).stdout
     assert json.loads(shown)["manifest"]["fingerprint"] == found.model_dump(mode="json")
-
-
-@pytest.mark.long
-def test_two_runs_differ_by_what_was_changed(home: Home, folder: Path) -> None:
-    once = ["--no-preflight", "--set", "sweep.scale=1"]
-    first, _ = measured(home, folder, *once)
-    assert first.preflight == []
-    (folder / "mine.sql").write_text("SELECT 2;\n")
-    second, _ = measured(home, folder, *once, "--set", 'target.pg18.settings.shared_buffers="64MB"')
-    found = comparable(present(first.fingerprint), present(second.fingerprint))
-    assert {each.field: each.severity for each in found} == {
-        "servers.pg18.settings_changed.shared_buffers": Weight.CONFOUNDER,
-        "workload.files.mine.sql": Weight.REFUSED,
-        "seed": Weight.HARMLESS,
-    }
 
 
 # ---- measurements of the way to a server ----

@@ -43,8 +43,6 @@ RUN = ("run", "plan.toml", "--no-preflight", "--generators")
 
 @dataclass(frozen=True)
 class Hosts:
-    """The hosts of one test."""
-
     folder: Path
     driver: LanHost
     database: LanHost

@@ -18,7 +18,7 @@ from pgdyno.report.full_report import whole_report
 from pgdyno.store import RunData, load_run
 from pgdyno.targets import Home
 from tests.postgres.live_run import PATIENCE_S, LiveRun, live_run, messages, watched_plan
-from tests.postgres.runs import postmasters, the_run
+from tests.postgres.runs import the_run
 
 pytestmark = pytest.mark.long
 
@@ -51,8 +51,8 @@ def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) ->
                 assert whole[1]["now"]["trial"]["n"] in (1, 2)
                 refused_asks(run)
         assert run.end() == ExitCode.OK
-        end = message_of_the_end(run)
-        assert end == {"how": "came to its end", "outcome": "finished"}
+        # the page that is opened after the run's end
+        assert next(messages(run.url))[1]["now"]["end"] == {"how": "came to its end", "outcome": "finished"}
         assert seconds >= 4
         assert classes
         assert ("mark", "a moment <b>'\"") in feed
@@ -100,15 +100,11 @@ def refused_asks(run: LiveRun) -> None:
     assert httpx2.get(f"{run.url}/ask", timeout=PATIENCE_S).status_code == 405
 
 
-def message_of_the_end(run: LiveRun) -> object:
-    """Returns what the page gets that is opened after the run's end."""
-    return next(messages(run.url))[1]["now"]["end"]
-
-
 def test_stop_after_this_trial(warm_home: Home, tmp_path: Path) -> None:
     # so many trials that not all of them end before the page is asked, however slow the machine is
     with live_run(warm_home, tmp_path, watched_plan(tmp_path, clients="1, 2, 3, 4, 5, 6, 7, 8")) as run:
-        wait_for_a_second(run)
+        with closing(messages(run.url)) as found:
+            assert any(message.get("seconds") for _, message in found), "the run ended"
         before = current_trial(run)
         assert run.ask("stop-after").status_code == 202
         after = current_trial(run)
@@ -121,21 +117,6 @@ def test_stop_after_this_trial(warm_home: Home, tmp_path: Path) -> None:
     assert folder.manifest.attempts[-1].ended == "was stopped: requested on the live page"
 
 
-def test_stop_now(warm_home: Home, tmp_path: Path) -> None:
-    with live_run(warm_home, tmp_path, watched_plan(tmp_path, seconds=600)) as run:
-        wait_for_a_second(run)
-        assert run.ask("stop-now").status_code == 202
-        assert run.end() == ExitCode.INTERRUPTED
-        assert message_of_the_end(run) == {"how": "was interrupted", "outcome": "interrupted"}
-    assert the_run(tmp_path).trials() == []
-    assert postmasters(warm_home) == []
-
-
 def current_trial(run: LiveRun) -> int:
     number: int = next(messages(run.url))[1]["now"]["trial"]["n"]
     return number
-
-
-def wait_for_a_second(run: LiveRun) -> None:
-    with closing(messages(run.url)) as found:
-        assert any(message.get("seconds") for _, message in found), "the run ended"

@@ -38,8 +38,6 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass
 class Place:
-    """A database, and pgdrive's connection to it."""
-
     environment: dict[str, str]
 
     def connect(self, *, autocommit: bool = True) -> psycopg.Connection[tuple[Any, ...]]:
@@ -60,11 +58,9 @@ class Place:
         return subprocess.Popen([str(program), "-i", *args], env=self.environment, stderr=subprocess.PIPE, text=True)
 
     def load(self, *args: str, program: Path = PGDRIVE, exit_code: int = 0) -> str:
-        """Runs a load, and returns its output."""
         return end(self.start(*args, program=program), exit_code)
 
     def refuse(self, *args: str) -> str:
-        """The error message of a load that ends with 1."""
         return self.load(*args, exit_code=1)
 
     def rows(self) -> list[Rows]:
@@ -90,7 +86,6 @@ def end(process: subprocess.Popen[str], exit_code: int = 0) -> str:
 
 @contextmanager
 def place_of(server: Server, name: str, options: str = "") -> Iterator[Place]:
-    """A new database."""
     execute(server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", f"CREATE DATABASE {name} {options}")
     yield Place({**environment(server), "PGDATABASE": name})
     execute(server, f"DROP DATABASE {name} WITH (FORCE)")

@@ -31,7 +31,6 @@ def own_plan(
 
 
 def poolers(home: Home) -> list[int]:
-    """Returns the PgBouncers whose configuration is in this home."""
     return [each for each in processes_with(os.fsencode(home.root)) if b"pgbouncer" in command_line(each)]
 
 

@@ -128,7 +128,6 @@ TABLES = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_hi
 
 
 def made(server: Server, dbname: str) -> dict[str, Any]:
-    """Returns everything that SQL shows of the tables in a database."""
     statements = MADE | {table: ROWS.format(table) for table in TABLES}
     return {name: rows(server, statement, dbname) for name, statement in statements.items()}
 

@@ -67,8 +67,6 @@ class Drive:
         self.seen("interval")
 
     def seen(self, event: str) -> None:
-        """Waits until there is an event of this kind."""
-
         def is_there() -> bool:
             assert self.process.poll() is None, self.errors.read_text()
             return self.events.exists() and f'"event":"{event}"' in self.events.read_text()

@@ -181,7 +181,6 @@ def installed_main(found: Installation) -> str:
 
 @pytest.fixture
 def installs_source(tree: Path) -> Path:
-    """A tree whose main.c is installed as it was built."""
     text = (tree / "configure").read_text()
     text = text.replace("share .\n", 'share . && cp "$(dirname "$0")/src/main.c" .\n')
     (tree / "configure").write_text(text)

@@ -59,7 +59,6 @@ def check(place: Place, *args: str, code: int) -> subprocess.CompletedProcess[st
 
 
 def sums(place: Place) -> dict[str, Any]:
-    """Rows of each table and their hash, whatever their order."""
     count = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} t"
     return {table: place.query(count.format(table))[0] for table in TABLES}
 

@@ -64,7 +64,6 @@ class Objects:
             self.seen.append(json.loads(text))
 
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Returns the next object for which `wanted` is true."""
         deadline = time.monotonic() + PATIENCE_S
         at = len(self.seen)
         while time.monotonic() < deadline:
@@ -115,7 +114,6 @@ class Terminal:
         self.written = ""
 
     def _wait(self, is_so: Callable[[], object]) -> None:
-        """Reads output until `is_so`."""
         deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < deadline, self.written[-3000:]
@@ -137,7 +135,6 @@ class Terminal:
         self._wait(lambda: state.read_text().rpartition(")")[2].split()[0] == "T")
 
     def end(self) -> int:
-        """Waits for the end; returns the exit code."""
         self._wait(lambda: self.process.poll() is not None)
         return self.process.returncode
 

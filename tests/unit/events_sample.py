@@ -50,8 +50,6 @@ class SampleError:
 
 @dataclass(slots=True)
 class _Record:
-    """The engine's record of some transactions."""
-
     succeeded: int = 0
     failed: int = 0
     sum_ns: float = 0.0

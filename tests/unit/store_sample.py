@@ -46,7 +46,6 @@ def sample_manifest(**changes: object) -> Manifest:
 
 
 def trial_record(number: int, **fields: object) -> TrialRecord:
-    """Returns the record of a finished trial with `fields`."""
     said: dict[str, Any] = {
         "number": number, "slug": f"{number:04d}", "target": "a", "point": Point(clients=8), "repeat": 1,
         "started_at": STARTED, "ended_at": STARTED, "warmup_s": 0, "duration_s": 10, "transactions": None,

@@ -1,19 +1,24 @@
-"""What a plan needs of the machine, the order of checks, and their page in the docs."""
+"""What a plan needs of the machine, the order of checks, their page in the docs, and their messages."""
 
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from pgdyno.doctor import CHECKS, Needs, needs, not_fine, preflight, worst
+from pgdyno.audit.rules.preflight import RULE
+from pgdyno.audit.subject import Subject
+from pgdyno.doctor import CHECKS, Needs, Place, generator, needs, not_fine, round_trips, storage, worst
 from pgdyno.doctor.check import good, note, stop, unknown, warning
+from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.needs import needs_of_plan, size_of
-from pgdyno.errors import ExitCode, PreflightError
-from pgdyno.messages import Message
+from pgdyno.doctor.storage import SyncTime
+from pgdyno.messages import Message, message_json
 from pgdyno.plan import load_plan
-from pgdyno.programs import Engine
-from pgdyno.records import Check
+from pgdyno.records import Check, CheckVerdict
+from pgdyno.report.translation import Language, translate, use_language
 from pgdyno.targets import Home
+from tests.unit.audit_sample import own
 from tests.unit.plan_sample import loaded, small_plan
 
 PLAN = """\
@@ -144,24 +149,42 @@ def test_the_worst_of_several_verdicts_counts() -> None:
     assert [check.id for check in not_fine(checks)] == ["cpu.steal"]
 
 
-def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = [
-        note("cpu.cores", Message("two", "2 processors"), Message("shared", "shared")),
-        good("cpu.steal", Message("no-steal", "none")),
-        stop("storage.free", Message("free", "1 GiB free"), Message("full", "full"), "free some room"),
-    ]
-    monkeypatch.setattr("pgdyno.doctor.all_checks.examine", lambda *_, **__: checks)
-    said: list[Check] = []
-    with pytest.raises(PreflightError) as caught:
-        preflight(Needs(plan="big.toml"), Engine(Path("pgdrive"), "1"), {}, said.append, lambda _: None)
-    assert caught.value.exit_code is ExitCode.PREFLIGHT
-    assert "big.toml cannot run on this machine: storage.free: 1 GiB free: full" in caught.value.message
-    assert "free some room; to run it regardless: --no-preflight" in (caught.value.hint or "")
-    assert said == [checks[0], checks[2]]
-
-
 def test_checks_and_verdicts_are_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
     table = page.partition("## Checks")[2].partition("## JSON")[0]
     assert dict(re.findall(r"^\| `([a-z.-]+)` \| ([^|]+) \|", table, re.MULTILINE)) == dict(CHECKS)
     assert [each for each in ("good", "unknown", "note", "warning", "stop") if f"| {each} |" not in page] == []
+
+
+# ---- checks as messages ----
+
+DATA_PLACE = Place(Path("/data"), ("data of pg18",), bytes=100 << 30)
+LOADED = Needs(plan="p", servers=1, rate_per_s=90_000.0)
+TOLD = [
+    storage.free(DATA_PLACE, 50 << 30, 100 << 30),
+    storage.sync_time(DATA_PLACE, LOADED, SyncTime(3_000, 90_000, 1_000)),
+    generator.ceiling(LOADED, Ceiling(tps=100_000, p50_us=80, clients=1, workers=2, threads=1)),
+    round_trips.round_trip(Needs(statements=7), 1_500, Message("path-over-loopback", "to pgnull over loopback")),
+]
+
+
+@pytest.mark.parametrize("check", TOLD, ids=[check.id for check in TOLD])
+def test_a_check_is_stored_with_its_messages(check: Check) -> None:
+    stored = Check.model_validate_json(check.model_dump_json())
+    assert (str(stored.state), str(stored.consequence)) == (check.found, check.means)
+    with use_language(Language.KOREAN):
+        assert translate(stored.state) != check.found
+        assert translate(stored.consequence) != check.means
+
+
+def test_programs_read_ids_and_parameters() -> None:
+    details = message_json(TOLD[0].state)
+    assert (details["id"], details["message"]) == ("space-needed", TOLD[0].found)
+    assert details["parameters"].items() >= {"space_id": "space-free", "place": "/data (data of pg18)"}.items()
+    # in the audit, too
+    (finding,) = RULE.findings(cast(Subject, own(preflight=[TOLD[2]])))
+    assert finding.message == f"generator.ceiling: {TOLD[2].found}: {TOLD[2].means}"
+    assert finding.parameters.items() >= {"found_id": "ceiling-and-rate", "means_id": "starts-late"}.items()
+    # a check of an earlier version has only sentences
+    check = Check(id="cpu.turbo", verdict=CheckVerdict.NOTE, found="on", means="few clients seem faster")
+    assert (str(check.state), str(check.consequence)) == ("on", "few clients seem faster")

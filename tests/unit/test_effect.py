@@ -130,16 +130,10 @@ def test_ledger_consistency_check_and_standbys_know_which_scripts_write(tmp_path
     assert paths_refused(tmp_path / "mine.toml", text) == refused
 
 
-@pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry.name)
-def test_every_plan_of_the_catalogue_has_one_answer(tmp_path: Path, entry: object) -> None:
-    plan = load_plan(entry.name)  # type: ignore[attr-defined]
-    effect = effect_of_plan(plan.plan, plan.folder)
-    assert effect is not Effect.UNKNOWN
-    assert needs_of_plan(plan, Home.locate(tmp_path / "home")).writes is (effect is WRITES)
-    manifest = sample_manifest(plan=plan.plan.as_resolved(), workload=", ".join(plan.plan.workload.scripts))
-    files = {name: effect_of_sql((plan.folder / name).read_text()) for name in plan.plan.workload.scripts
-             if name.endswith(".sql")}  # fmt: skip
-    assert Subject(FakeRun(manifest, [], effects=files)).effect is effect
+def test_every_plan_of_the_catalogue_has_a_known_effect() -> None:
+    for entry in catalogue():
+        plan = load_plan(entry.name)
+        assert effect_of_plan(plan.plan, plan.folder) is not Effect.UNKNOWN, entry.name
 
 
 def test_an_imported_run_has_only_names() -> None:

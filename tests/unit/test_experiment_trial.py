@@ -1,6 +1,8 @@
-"""A trial whose generator was lost, the threads of later engines, its engine's record, and the IDs of failures."""
+"""A trial whose generator was lost, threads of later engines, its engine's record, IDs of failures, and its hooks."""
 
 import re
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ from pgdyno.experiment.trials.trial_runner import TrialRunner
 from pgdyno.plan import PlannedTrial, load_plan
 from pgdyno.records import Failure, FailureId, GeneratorHost, Outcome, Point, Stage, TrialRecord
 from pgdyno.run.engine import trial_options
+from pgdyno.run.hook_command import Hook, run_hook
 from pgdyno.run.process import RELEASE, without_libpq
 from pgdyno.run.run_trial import OF_TIMEOUT, judge
 from tests.present import present
@@ -149,3 +152,24 @@ def aborted(**error: Any) -> list[Event]:  # noqa: ANN401
     events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted", **error)])
     events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}
     return events
+
+
+# ---- hooks ----
+
+
+def test_ctrl_c_while_a_hook_starts_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            super().__init__(*args, **kwargs)  # type: ignore[call-overload]
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_hook(Hook("before_run", ["sleep", "600"], tmp_path, 600.0), {}, tmp_path / "log")
+    (process,) = started
+    ended = process.poll()
+    process.kill()
+    assert ended == -signal.SIGTERM

@@ -51,7 +51,6 @@ def running(run: Path) -> Iterator[None]:
 def began(
     run: Path, trials: Sequence[run_events.GridTrial] = TRIALS, *, controlled: bool = False
 ) -> Iterator[JournalView]:
-    """A run of `trials` that writes its journal."""
     with JournalView(QuietView(), controlled=controlled) as view:
         view.event(run_events.RunBegan(run, trials))
         yield view

@@ -289,7 +289,6 @@ def test_repeats_take_turns_at_instances_and_impossible_ones_are_refused(tmp_pat
 
 
 def instanced(base: list[float], other: list[float], count: int, *, same_servers: bool = False) -> Arms:
-    """Returns arms whose repeats take turns at `count` instances."""
     arms = arms_of((base, other))
     turns = {repeat: (repeat - 1) % count + 1 for repeat in range(1, len(base) + 1)}
     points = tuple(dataclasses.replace(point, instances=(turns, turns)) for point in arms.points)

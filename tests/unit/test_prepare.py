@@ -17,7 +17,6 @@ from tests.unit.store_sample import sample_record
 
 
 def marked(**changes: object) -> str:
-    """Returns a comment as the engine writes it."""
     lines = "pgbench 1 2\npgbench_branches 2\npgbench_accounts 200000\n"
     said = {
         "format": 1,

@@ -108,26 +108,6 @@ def test_outcomes_of_events(
     assert (found and found.message) == failure
 
 
-def test_an_exception_in_the_trial_ends_its_events() -> None:
-    began = threading.Event()
-
-    def act(event: EventSpec, cutoff: Cutoff) -> str | None:
-        began.set()
-        return wait(event, cutoff)
-
-    injector = Injector([spec("0s"), spec("600s")], act)
-
-    def interrupted() -> None:
-        with injector:
-            begin(injector)
-            assert began.wait(60)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert [each.outcome for each in injector.records] == [EventOutcome.UNFINISHED, EventOutcome.NOT_REACHED]
-
-
 def test_plan_events_are_merged_with_the_engine_s_by_time_if_it_connects() -> None:
     injector = Injector([spec("1s"), spec("0s")], lambda _event, _cutoff: None)
     with injector:
@@ -251,8 +231,8 @@ def ranges(numbers: list[int]) -> list[tuple[int, int]]:
 
 
 def page(fates: list[str]) -> Page:
-    of = {fate: [n for n, each in enumerate(fates, start=1) if each == fate] for fate in ("unknown", "refused")}
-    return Page(len(fates), ranges(of["unknown"]), ranges(of["refused"]))
+    unknown, refused = ([n for n, each in enumerate(fates, 1) if each == fate] for fate in ("unknown", "refused"))
+    return Page(len(fates), ranges(unknown), ranges(refused))
 
 
 def islands(rows: list[tuple[int, int]]) -> list[Island]:

@@ -246,17 +246,9 @@ def test_a_load_on_standbys_is_read_shown_and_resolved_and_the_engine_gets_its_o
 def test_mistakes_in_a_load_on_replicas_have_their_line(tmp_path: Path) -> None:
     for change, field, message in (
         (("[target.a.replicas]\ncount = 2\n", ""), "replica_load.on", "target a has no standby of its own"),
-        (("select-only@2", "simple-update"), "replica_load.scripts[0]", "writes, and a standby is read-only"),
         (("select-only@2", "select-olny"), "replica_load.scripts[0]", "neither a built-in script nor a file"),
         (("select-only@2", "select-only@x"), "replica_load.scripts[0]", "must be a whole number"),
-        (("rate = 100", "rate = 0"), "replica_load.rate", "must be"),
         (("clients = 5\n", "clients = -5\n"), "replica_load.clients", "must be"),
         (("clients = 5\n", "client = 5\nclients = 5\n"), "replica_load.client", "unknown key"),
     ):
         refuse(tmp_path, (REPLICATED + LOAD).replace(*change), field, message)
-    # a server over the network has no replicas
-    text = REPLICATED.replace("[target.a.replicas]\ncount = 2\n", "").replace(
-        'kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db.example.net"'
-    )
-    message = "target a has no standby of its own"
-    refuse(tmp_path, text + LOAD, "replica_load.on", message, line=text.count("\n"))

@@ -15,14 +15,9 @@ from tests.present import present
 from tests.unit.test_synthesise_scripts import RNG_SEED, modelled, of_one
 
 
-def hundred(rng: np.random.Generator) -> str:
-    first = rng.integers(1, 90_000)
-    return f"{first} AND {first + 99}"
-
-
 def test_a_statement_is_written_with_its_values(tmp_path: Path) -> None:
     for statement, parts in (
-        (lambda rng, _: f"SELECT c FROM sbtest WHERE id BETWEEN {hundred(rng)}",
+        (lambda rng, _: f"SELECT c FROM sbtest WHERE id BETWEEN {(first := rng.integers(1, 90_000))} AND {first + 99}",
          ["\\set id random(1, 90000)\n", "\\set id_to :id + 99\n",
           "SELECT c FROM sbtest WHERE id BETWEEN :id AND :id_to;\n"]),
         (lambda rng, _: f"SELECT * FROM u WHERE mail = 'user{rng.integers(1, 501)}@example.org'",
