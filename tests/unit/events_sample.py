@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from math import sqrt
+from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
 
+from pgdyno.records import Latency
+
 Event = dict[str, Any]
+Pairs = tuple[tuple[int, int], ...]
+"""Latencies in nanoseconds, and how many transactions had each, in ascending order."""
 
 HIGHEST_NS = 3_600_000_000_000
 ORIGIN_US = 12_500
 ERRORS_A_SECOND = 20
 
-_SPREAD = 0.45
-"""Standard deviation of the logarithm of latencies."""
-_QUANTILES = 120
-"""Distinct latencies in a second; each represents an equal share of the transactions."""
+_FACTORS = np.exp([0.4 * NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)])
+"""Latencies of a log-normal distribution, as multiples of its median."""
 _SCRIPTS = (
     ("<builtin: select only>", [(1, 2, "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;")]),
     (
@@ -48,54 +50,58 @@ class SampleError:
     consequence: str = "failed"
 
 
-@dataclass(slots=True)
-class _Record:
-    succeeded: int = 0
-    failed: int = 0
-    sum_ns: float = 0.0
-    sum_of_squares: float = 0.0
-    min_ns: int = HIGHEST_NS
-    max_ns: int = 0
-    histogram: Any = field(default_factory=lambda: HdrHistogram(1, HIGHEST_NS, 3))
+# samples repeat the same few medians and counts: each is worked out once
 
-    def record(self, latency_ns: int, count: int) -> None:
-        self.histogram.record_value(latency_ns, count)
-        self.succeeded += count
-        self.sum_ns += latency_ns * count
-        self.sum_of_squares += float(latency_ns) ** 2 * count
-        self.min_ns, self.max_ns = min(self.min_ns, latency_ns), max(self.max_ns, latency_ns)
 
-    def add(self, other: _Record) -> None:
-        self.histogram.add(other.histogram)
-        self.succeeded += other.succeeded
-        self.failed += other.failed
-        self.sum_ns += other.sum_ns
-        self.sum_of_squares += other.sum_of_squares
-        self.min_ns, self.max_ns = min(self.min_ns, other.min_ns), max(self.max_ns, other.max_ns)
+@cache
+def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> Pairs:
+    """Returns (nanoseconds, count) in ascending order: log-normal around `p50_us`, with a tail up to 4 `tail` times the
+    median.
+    """
+    shares = np.diff(np.linspace(0, count, len(_FACTORS) + 1).astype(int))
+    latencies_ns = np.maximum(1, np.round(1000 * p50_us * _FACTORS)).astype(int)
+    pairs = [each for each in zip(latencies_ns.tolist(), shares.tolist(), strict=True) if each[1]]
+    for step in range(40 if tail > 1 else 0):
+        rare = int(count / 150 * 0.8**step)
+        if rare:
+            pairs.append((round(1000 * p50_us * 2.5 * (1.6 * tail) ** (step / 39)), rare))
+    return tuple(sorted(pairs))
 
-    def counts(self) -> Event:
-        return {"succeeded": self.succeeded, "failed": self.failed, "skipped": 0, "retried": 0, "retries": 0}
 
-    def latency(self, percentiles: dict[str, float]) -> Event:
-        # HdrHistogram would look at all counts in Python
-        upto = np.cumsum(np.ctypeslib.as_array(self.histogram.counts))
-        at = {}
-        for name, percentile in percentiles.items():
-            index = int(np.searchsorted(upto, self.histogram.get_target_count_at_percentile(percentile)))
-            at[name] = int(self.histogram.get_highest_equivalent_value(self.histogram.get_value_from_index(index)))
-        sums = {"sum": self.sum_ns, "sum_of_squares": self.sum_of_squares}
-        return {**sums, "min": self.min_ns, **at, "max": self.max_ns}
+@cache
+def blob_of(pairs: Pairs) -> bytes:
+    """Returns the pairs as an HDR V2 histogram in base64."""
+    histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+    for latency_ns, count in pairs:
+        histogram.record_value(latency_ns, count)
+    return bytes(histogram.encode())
 
-    def latency_of_all(self) -> Event | None:
-        if self.succeeded == 0:
-            return None
-        mean = self.sum_ns / self.succeeded
-        stddev = sqrt(max(self.sum_of_squares / self.succeeded - mean * mean, 0.0))
-        percentiles = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
-        return {"mean": mean, "stddev": stddev, **self.latency(percentiles)}
 
-    def blob(self) -> str:
-        return bytes(self.histogram.encode()).decode("ascii")
+@cache
+def latency_of(pairs: Pairs) -> Latency:
+    values, counts = np.array(pairs).T
+    reached = np.cumsum(counts)
+    names = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
+    places = np.searchsorted(reached, np.ceil(np.array(list(names.values())) / 100 * reached[-1]))
+    mean = float(np.average(values, weights=counts))
+    stddev = float(np.sqrt(np.average((values - mean) ** 2, weights=counts)))
+    percentiles = {name: int(values[at]) for name, at in zip(names, places, strict=True)}
+    return Latency(mean=mean, stddev=stddev, min=int(values[0]), max=int(values[-1]), **percentiles)
+
+
+def _counts(pairs: Pairs, failed: int) -> Event:
+    counts = {"succeeded": sum(count for _, count in pairs), "failed": failed}
+    return {**counts, **dict.fromkeys(("skipped", "retried", "retries"), 0)}
+
+
+def _figures(pairs: Pairs, *names: str) -> Event | None:
+    """Returns these figures of the latencies, and what a reader needs to merge them with others."""
+    if not pairs:
+        return None
+    of = latency_of(pairs)
+    sums = {"sum": float(sum(ns * count for ns, count in pairs))}
+    sums["sum_of_squares"] = float(sum(float(ns) ** 2 * count for ns, count in pairs))
+    return {**sums, **{name: getattr(of, name) for name in ("min", "max", *names)}}
 
 
 def sample_events(
@@ -115,40 +121,31 @@ def sample_events(
     2 `scripts`. The same arguments return the same stream.
     """
     random = np.random.default_rng(seed)
-    totals = [_Record() for _ in range(scripts)]
+    totals: list[Pairs] = [()] * scripts
+    failed = Counter(dict.fromkeys(range(scripts), 0))
     events = list(_start(clients, seconds, warmup_s, scripts, seed))
     for second in range(warmup_s + seconds):
         measuring = second >= warmup_s
         now = [error for error in errors if measuring and error.second == second - warmup_s]
         records = [_second(random, tps / scripts, p50_us) for _ in range(scripts)]
+        fails = Counter[int]()
         for error in now:
-            records[error.script].failed += error.count
+            fails[error.script] += error.count
         events += _error_events(now, second, clients)
-        events.append(_interval(second, 1_000_000, "measure" if measuring else "warm-up", clients, records))
+        events.append(_interval(second, 1_000_000, "measure" if measuring else "warm-up", clients, records, fails))
         if measuring:
-            for total, record in zip(totals, records, strict=True):
-                total.add(record)
-    drained = [_Record() for _ in range(scripts)]
-    drained[0].record(round(1000 * p50_us), clients)
-    events.append(_interval(warmup_s + seconds, round(p50_us), "drain", 0, drained))
-    totals[0].add(drained[0])
-    events.append(_end(clients, seconds + p50_us / 1e6, warmup_s, totals, errors))
-    return events
+            totals = [total + record for total, record in zip(totals, records, strict=True)]
+            failed += fails
+    drained = ((round(1000 * p50_us), clients),)
+    last = _interval(warmup_s + seconds, round(p50_us), "drain", 0, [drained, *[()] * (scripts - 1)], Counter())
+    totals[0] += drained
+    totals = [tuple(sorted(total)) for total in totals]
+    return [*events, last, _end(seconds + p50_us / 1e6, warmup_s, totals, failed, errors)]
 
 
-def _second(random: np.random.Generator, tps: float, p50_us: float) -> _Record:
-    record = _Record()
+def _second(random: np.random.Generator, tps: float, p50_us: float) -> Pairs:
     transactions = int(random.poisson(tps)) if tps < 1000 else round(tps * random.normal(1.0, 0.01))
-    shares = np.diff(np.linspace(0, transactions, _QUANTILES + 1).astype(int))
-    middle_ns = 1000 * p50_us * random.normal(1.0, 0.02)
-    for at, share in enumerate(shares):
-        if share:
-            spread = _NORMAL_QUANTILES[at]
-            record.record(max(1, round(middle_ns * np.exp(_SPREAD * spread))), int(share))
-    return record
-
-
-_NORMAL_QUANTILES = [NormalDist().inv_cdf((at + 0.5) / _QUANTILES) for at in range(_QUANTILES)]
+    return latencies_of(p50_us * random.normal(1.0, 0.02), transactions)
 
 
 def _start(clients: int, seconds: int, warmup_s: int, scripts: int, seed: int) -> Iterator[Event]:
@@ -173,15 +170,17 @@ def _start(clients: int, seconds: int, warmup_s: int, scripts: int, seed: int) -
     }  # fmt: skip
 
 
-def _interval(second: int, length_us: int, phase: str, clients: int, records: Sequence[_Record]) -> Event:
-    percentiles = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+def _interval(
+    second: int, length_us: int, phase: str, clients: int, records: Sequence[Pairs], failed: Counter[int]
+) -> Event:
     scripts = []
-    for script, record in enumerate(records):
-        if record.succeeded + record.failed == 0:
+    for script, pairs in enumerate(records):
+        if not pairs and not failed[script]:
             continue
-        entry: Event = {"script": script, **record.counts()}
-        if record.succeeded:
-            entry |= {"latency_ns": record.latency(percentiles), "histogram": record.blob()}
+        entry: Event = {"script": script, **_counts(pairs, failed[script])}
+        if pairs:
+            figures = _figures(pairs, "p50", "p95", "p99", "p999")
+            entry |= {"latency_ns": figures, "histogram": blob_of(pairs).decode("ascii")}
         scripts.append(entry)
     from_us = second * 1_000_000
     return {
@@ -204,44 +203,44 @@ def _error_events(errors: Sequence[SampleError], second: int, clients: int) -> l
 
 
 def _end(
-    clients: int, measured_s: float, warmup_s: int, totals: Sequence[_Record], errors: Sequence[SampleError]
+    measured_s: float, warmup_s: int, totals: Sequence[Pairs], failed: Counter[int], errors: Sequence[SampleError]
 ) -> Event:
-    total = _Record()
-    for record in totals:
-        total.add(record)
-    aborted = sum(error.count for error in errors if error.consequence in ("client-aborted", "connection-lost"))
+    total = tuple(sorted(pair for pairs in totals for pair in pairs))
+    counts = _counts(total, failed.total())
     return {
         "event": "end",
         "t_us": ORIGIN_US + round((warmup_s + measured_s) * 1e6) + 500,
-        "outcome": "aborted" if aborted else "finished",
-        "exit_code": 2 if aborted else 0,
-        "message": next((e.message for e in errors if aborted), None),
+        "outcome": "finished",
+        "exit_code": 0,
+        "message": None,
         "measured_s": measured_s,
-        "scheduled": total.succeeded + total.failed,
-        **total.counts(),
+        "scheduled": counts["succeeded"] + counts["failed"],
+        **counts,
         "in_flight": 0,
-        "clients_aborted": min(aborted, clients),
-        "tps": total.succeeded / measured_s,
-        "latency_ns": total.latency_of_all(),
-        "histogram": total.blob() if total.succeeded else None,
-        "scripts": [_script_end(script, record) for script, record in enumerate(totals)],
+        "clients_aborted": 0,
+        "tps": counts["succeeded"] / measured_s,
+        "latency_ns": _all_figures(total),
+        "histogram": blob_of(total).decode("ascii"),
+        "scripts": [_script_end(script, pairs, failed[script]) for script, pairs in enumerate(totals)],
         "errors": _error_counts(errors),
         "cpu_us": {"user": round(measured_s * 300_000), "system": round(measured_s * 200_000)},
     }
 
 
-def _script_end(script: int, record: _Record) -> Event:
-    latency = record.latency_of_all()
+def _all_figures(pairs: Pairs) -> Event | None:
+    return _figures(pairs, "mean", "stddev", "p50", "p75", "p90", "p95", "p99", "p999", "p9999")
+
+
+def _script_end(script: int, pairs: Pairs, failed: int) -> Event:
+    latency, counts = _all_figures(pairs), _counts(pairs, failed)
     ids = [statement[0] for statement in _SCRIPTS[script][1]]
     statements = [
-        {"id": id_, "executions": record.succeeded, "failures": record.failed if id_ == ids[0] else 0}
+        {"id": id_, "executions": counts["succeeded"], "failures": failed if id_ == ids[0] else 0}
         | {"latency_ns": _shared(latency, len(ids))}
         for id_ in ids
     ]
-    entry: Event = {"script": script, **record.counts(), "latency_ns": latency, "statements": statements}
-    if record.succeeded:
-        entry["histogram"] = record.blob()
-    return entry
+    entry: Event = {"script": script, **counts, "latency_ns": latency, "statements": statements}
+    return entry | ({"histogram": blob_of(pairs).decode("ascii")} if pairs else {})
 
 
 def _shared(latency: Event | None, statements: int) -> Event | None:

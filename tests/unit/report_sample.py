@@ -3,12 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.records import (
@@ -16,7 +13,6 @@ from pgdyno.records import (
     Failure,
     Generator,
     Host,
-    Latency,
     Manifest,
     Outcome,
     Point,
@@ -33,11 +29,10 @@ from pgdyno.report.terminal.run_report import all_lines
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds
 from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
+from tests.unit.events_sample import blob_of, latencies_of, latency_of
 from tests.unit.store_sample import seconds_of_rows, trial_record, trial_summary
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
-_FACTORS = np.exp([0.4 * NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)])
-"""Latencies of a log-normal distribution, as multiples of its median."""
 
 
 @dataclass
@@ -78,45 +73,6 @@ def interval_row(
         "phase": phase, "succeeded": succeeded, "in_flight": 1, "clients": 1, "p99_ns": p99_ns, **more,
     }  # fmt: skip
     return IntervalRow(**fields)
-
-
-# samples repeat the same few medians and counts: each is worked out once
-
-
-@cache
-def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> tuple[tuple[int, int], ...]:
-    """Returns (nanoseconds, count) in ascending order: log-normal around `p50_us`, with a tail up to 4 `tail` times the
-    median.
-    """
-    shares = np.diff(np.linspace(0, count, len(_FACTORS) + 1).astype(int))
-    latencies_ns = np.maximum(1, np.round(1000 * p50_us * _FACTORS)).astype(int)
-    pairs = [each for each in zip(latencies_ns.tolist(), shares.tolist(), strict=True) if each[1]]
-    for step in range(40 if tail > 1 else 0):
-        rare = int(count / 150 * 0.8**step)
-        if rare:
-            pairs.append((round(1000 * p50_us * 2.5 * (1.6 * tail) ** (step / 39)), rare))
-    return tuple(sorted(pairs))
-
-
-@cache
-def blob_of(pairs: tuple[tuple[int, int], ...]) -> bytes:
-    """Returns the pairs as an HDR V2 histogram in base64."""
-    histogram = HdrHistogram(1, 3_600_000_000_000, 3)
-    for latency_ns, count in pairs:
-        histogram.record_value(latency_ns, count)
-    return bytes(histogram.encode())
-
-
-@cache
-def latency_of(pairs: tuple[tuple[int, int], ...]) -> Latency:
-    values, counts = np.array(pairs).T
-    reached = np.cumsum(counts)
-    names = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
-    places = np.searchsorted(reached, np.ceil(np.array(list(names.values())) / 100 * reached[-1]))
-    mean = float(np.average(values, weights=counts))
-    stddev = float(np.sqrt(np.average((values - mean) ** 2, weights=counts)))
-    percentiles = {name: int(values[at]) for name, at in zip(names, places, strict=True)}
-    return Latency(mean=mean, stddev=stddev, min=int(values[0]), max=int(values[-1]), **percentiles)
 
 
 def manifest(

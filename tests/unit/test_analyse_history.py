@@ -12,9 +12,8 @@ from pgdyno.analyse.history import FEWEST_RUNS, History, change_points, historie
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.records import Imported, ServerFacts
 from pgdyno.report.analysis import history_lines
-from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest
-from tests.unit.store_sample import STARTED
+from tests.unit.store_sample import STARTED, trial_summary
 from tests.unit.test_analyse_steady import noise
 from tests.unit.test_fingerprint import BASE
 
@@ -150,6 +149,10 @@ def test_runs_are_followed_by_the_metric_by_which_they_are_compared() -> None:
     assert asked.metric is Metric.TPS
 
 
+def of_hammerdb(**told: object) -> Imported:
+    return Imported.model_validate({"file": "a.txt", "line": 1, "last_line": 9, "tool": "hammerdb", **told})
+
+
 FUNCTIONS = {"name": "tpcc", "profile": "hammerdb-6.1", "variant": "procedures"}
 
 
@@ -163,12 +166,21 @@ FUNCTIONS = {"name": "tpcc", "profile": "hammerdb-6.1", "variant": "procedures"}
         ({"options": {"range_size": "100"}}, {"options": {"range_size": "1000"}}),
         ({"variables": {}}, {"variables": {"rows": "10"}}),
         ({"replay": "folder", "pace": 1.0}, {"replay": "folder", "pace": 2.0}),
+        # of imported trials
+        (of_hammerdb(load={"connections": "kept"}), of_hammerdb(load={"connections": "each transaction"})),
+        (of_hammerdb(unused_item="commits"), of_hammerdb(unused_item="rolls back")),
+        (of_hammerdb(figures={"tpm": 60_000.0, "nopm": 26_000.0}), of_hammerdb(figures={"nopm": 60_000.0})),
     ],
 )
-def test_other_loads_of_a_name_have_their_own_histories(one: dict[str, object], other: dict[str, object]) -> None:
+def test_other_loads_of_a_name_have_their_own_histories(
+    one: dict[str, object] | Imported, other: dict[str, object] | Imported
+) -> None:
     runs = _Runs()
-    for workload in (one, one, other, other):
-        runs.add(workload=workload)
+    for each in (one, one, other, other):
+        if isinstance(each, Imported):
+            runs.add(imported=each, summary=trial_summary(tps=1_000.0))
+        else:
+            runs.add(workload=each)
     found = runs.histories()
     assert [len(each.points) for each in found] == [2, 2]
     assert found[0].label != found[1].label
@@ -201,26 +213,3 @@ def test_histories_are_split_and_named_by_their_loads_without_passwords() -> Non
         runs.add(workload={"variables": {"password": "hunter2"}})
     (only,) = runs.histories()
     assert "password ***" in only.label
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"load": {"connections": "kept"}}, {"load": {"connections": "each transaction"}}),
-        ({"unused_item": "commits"}, {"unused_item": "rolls back"}),
-        ({"figures": {"tpm": 60_000.0, "nopm": 26_000.0}}, {"figures": {"nopm": 60_000.0}}),
-    ],
-)
-def test_imported_trials_of_other_loads_have_their_histories(one: dict[str, object], other: dict[str, object]) -> None:
-    runs = _Runs()
-    for each in (one, one, other, other):
-        told = {"file": "a.txt", "line": 1, "last_line": 9, "tool": "hammerdb", "command": None}
-        runs.add(imported=Imported.model_validate(told | each))
-        of_run = runs.made[-1].trials
-        of_run[:] = [
-            trial.model_copy(update={"summary": present(trial.summary).model_copy(update={"tps": 1_000.0})})
-            for trial in of_run
-        ]
-    found = runs.histories()
-    assert [len(each.points) for each in found] == [2, 2]
-    assert found[0].label != found[1].label

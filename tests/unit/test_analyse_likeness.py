@@ -5,7 +5,7 @@ import pytest
 from pgdyno.analyse.likeness import MOST_CLASSES, likeness, modelled_statements, replayed_statements
 from pgdyno.records.capture import LeftOut, StatementClass
 from tests.unit.capture_sample import capture
-from tests.unit.report_sample import blob_of
+from tests.unit.events_sample import blob_of
 
 
 def statement(number: int, executions: int, failures: int = 0, **more: object) -> dict[str, object]:

@@ -127,6 +127,7 @@ def test_mistakes_in_a_plans_prices_are_its_problems(tmp_path: Path) -> None:
         (PLAN.replace("[price.target.pg18]", "[price.target.pg17]"), "target pg17 does not exist"),
         (PLAN.replace("purchase", "purchases"), "purchases"),
         (PLAN.replace("p99 < 10ms", "p99 > 10ms"), "is not a latency target"),
+        (PLAN.replace("p99 < 10ms", "p42 < 10ms"), "is not a latency target"),
         (PLAN.replace("years = 3", "years = 0"), "price.years"),
         (PLAN.replace("years = 3", "years = inf"), "price.years"),
         # so short that the price per hour would have no end
@@ -183,12 +184,6 @@ def test_costs_have_every_target_and_one_capacity_for_the_rates_of_an_open_loop(
     assert isinstance(at_limit, Table)
     assert [(row[0], row[3]) for row in at_rates.rows] == [("rate 500", "2.00"), ("rate 1,000", "1.00")]
     assert [(*row[:2], row[3]) for row in at_limit.rows] == [("pg18", "8 clients, rate 1,000", "1.00")]
-
-
-@pytest.mark.parametrize("text", ["p99", "p99 > 10ms", "p42 < 1ms", "p99 < 10", "p99 < 0ms"])
-def test_malformed_latency_targets(text: str) -> None:
-    with pytest.raises(ValueError, match="write"):
-        parse_latency(text)
 
 
 def arms(ratio: float, shift: int = 0) -> list[float]:

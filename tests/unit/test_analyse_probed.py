@@ -16,8 +16,8 @@ from pgdyno.records import EventOutcome, EventRecord, PlacedLines
 from pgdyno.store import RunFolder, load_run, parquet
 from pgdyno.store.trial_tables import SeriesRow, WaitRow
 from tests.present import present
-from tests.unit.events_sample import sample_events
-from tests.unit.report_sample import blob_of, interval_row
+from tests.unit.events_sample import blob_of, sample_events
+from tests.unit.report_sample import interval_row
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record, seconds_of_rows
 
 ORIGIN = 250_000

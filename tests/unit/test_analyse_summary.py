@@ -6,7 +6,8 @@ from pgdyno.records import ErrorCount, Outcome, Point
 from pgdyno.store.seconds import MEASURE, WARM_UP
 from pgdyno.store.trial_tables import TOTAL, HistogramRow
 from tests.present import present
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, blob_of, interval_row, manifest
+from tests.unit.events_sample import blob_of
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, interval_row, manifest
 
 
 def codes(point: PointSummary) -> set[str]:

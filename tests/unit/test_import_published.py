@@ -92,11 +92,8 @@ def test_a_small_output_is_read_right(case: dict[str, Any], tmp_path: Path) -> N
             assert found == wanted, (name, trial.imported)
 
 
-OUTPUTS = Path(__file__).parents[1] / "golden" / "small-outputs"
-
-
 def first(name: str, tmp_path: Path) -> TrialRecord:
-    return load_run(import_files([OUTPUTS / name], tmp_path).run).trials[0]
+    return load_run(import_files([SMALL / name], tmp_path).run).trials[0]
 
 
 def test_a_rate_says_what_it_counts_in_figures_and_reports(tmp_path: Path) -> None:
@@ -108,7 +105,7 @@ def test_a_rate_says_what_it_counts_in_figures_and_reports(tmp_path: Path) -> No
         ("clients-with-words.md", TRANSACTIONS),
     ):
         assert rate_unit(first(name, tmp_path)) == unit
-    run = load_run(import_files([OUTPUTS / "qps-only.md"], tmp_path).run)
+    run = load_run(import_files([SMALL / "qps-only.md"], tmp_path).run)
     for language, told in ((Language.ENGLISH, "queries a second"), (Language.JAPANESE, "クエリ")):
         page = whole_report([run], language=language)
         assert told in page.markdown()

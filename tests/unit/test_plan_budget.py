@@ -107,9 +107,6 @@ def test_the_duration_goes_first_then_repeats_then_points_and_the_dataset_last()
     assert fewer_points.trial.repeats == 3
     assert [point.clients for point in fewer_points.points()][:: len(fewer_points.points()) - 1] == [1, 128]
     assert fewer_points.workload.scale == 10
-    with pytest.raises(UsageError) as refused:
-        fit(wanted, room(3))
-    assert "need about" in (refused.value.hint or "")
 
 
 TRIAL = {"warmup": "5s", "duration": "60s", "repeats": 8}
@@ -277,9 +274,6 @@ def test_numbers_of_streams_are_dropped_before_the_scale_factor_is_reduced() -> 
     fitted = fit(wanted, room(seconds(wanted) / 4)).plan
     assert (fitted.workload.scale, fitted.trial.repeats) == (100, 3)
     assert 1 <= len(fitted.points()) < 5
-    with pytest.raises(UsageError) as refused:
-        fit(wanted, room(3))
-    assert "3 trials at one point of each arm need about" in (refused.value.hint or "")
 
 
 def test_a_search_gets_shorter_trials_and_a_finer_one_more_steps() -> None:

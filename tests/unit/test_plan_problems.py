@@ -305,8 +305,6 @@ def test_a_budget_leaves_the_pairs_that_a_verdict_needs(plan: Path, capsys: pyte
 
 
 def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: Path) -> None:
-    for name in ("quick", "versions"):
-        assert warned(name) == []
     new = tmp_path / "new.toml"
     write_new_plan(new)
     assert warned(new) == []

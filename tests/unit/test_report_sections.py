@@ -39,8 +39,9 @@ from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow
 from tests.present import present
+from tests.unit.events_sample import latency_of
 from tests.unit.report_answer_sample import arms, invalid
-from tests.unit.report_sample import SampleRun, add_trial, latency_of, manifest, plain_lines, render_html, sweep
+from tests.unit.report_sample import SampleRun, add_trial, manifest, plain_lines, render_html, sweep
 from tests.unit.store_sample import trial_record
 from tests.unit.test_report_html import Page
 
