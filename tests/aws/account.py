@@ -19,6 +19,7 @@ from pgdyno.plan import Plan, load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws import rental as life
+from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
@@ -26,7 +27,7 @@ from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental import Rental as AnyRental
 from pgdyno.targets.rented.rental import Resource
 from tests.aws.plans import write_plan
-from tests.aws.simulator import Simulator, simulated
+from tests.aws.simulator import REGION, Simulator, simulated
 
 SAID: list[str] = []
 PAUSES: list[float] = []
@@ -165,3 +166,30 @@ def kill_at(amazon: Account, call: str, up: Callable[[], None], nth: int = 1) ->
     amazon.settle()
     amazon.on_call = lambda _action, _number: None
     assert os.WIFSIGNALED(status), f"it was not killed at {call}"
+
+
+# ---- databases and snapshots that exist without a plan ----
+
+_OWN = {"EngineVersion": "18.1", "MasterUsername": "pgdyno", "MasterUserPassword": "a password of theirs"}
+
+
+def make_instance(name: str) -> None:
+    """Creates the instance `name` with Performance Insights."""
+    size = {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20, "EnablePerformanceInsights": True}
+    Cloud(REGION).call("rds", "create_db_instance", DBInstanceIdentifier=name, Engine="postgres", **size, **_OWN)
+
+
+def take_snapshot(simulator: Simulator, name: str, kind: str = "rds") -> None:
+    """Takes the snapshot `name` of the server `theirs`."""
+    simulator.administrator = True
+    if kind == "aurora":
+        cluster = {"DBClusterIdentifier": "theirs"}
+        Cloud(REGION).call("rds", "create_db_cluster", **cluster, Engine="aurora-postgresql", **_OWN)
+        simulator.finish_changes()
+        Cloud(REGION).call("rds", "create_db_cluster_snapshot", **cluster, DBClusterSnapshotIdentifier=name)
+    else:
+        make_instance("theirs")
+        simulator.finish_changes()
+        Cloud(REGION).call("rds", "create_db_snapshot", DBInstanceIdentifier="theirs", DBSnapshotIdentifier=name)
+    simulator.finish_changes()
+    simulator.administrator = False

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 VERSIONS = {
     "postgres": ["12.20", "16.3", "17.2", "17.4", "18.1"],

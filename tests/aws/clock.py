@@ -1,7 +1,6 @@
 """Time in the simulated account, which tests control."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -14,8 +13,6 @@ class Clock:
 
     now_s: float = 0.0
     pauses: list[float] = field(default_factory=list)
-    on_sleep: Callable[[float], None] = lambda _now_s: None
-    """Called after each pause."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def monotonic(self) -> float:
@@ -25,7 +22,6 @@ class Clock:
         with self._lock:
             self.now_s += length_s
             self.pauses.append(length_s)
-        self.on_sleep(self.now_s)
 
     def request(self) -> None:
         with self._lock:

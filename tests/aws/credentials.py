@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.aws.refusal import RefusedError
-from tests.aws.shapes import is_json
+from tests.aws.shapes import RefusedError, is_json
 
 KEY_ID, KEY = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 """The first key of an account, which never expires by itself."""

@@ -10,7 +10,7 @@ from typing import Any
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from tests.aws.clock import Clock
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 ROOT = "/dev/xvda"
 IMAGES = {
@@ -94,8 +94,6 @@ class Machines:
     ended: Callable[[Machine], None]
     zone_of: Callable[[str], str]
     """Returns the zone of a subnet."""
-    check: Callable[[Answer, str, Iterator[Machine]], None]
-    """Raises if an instance of that type cannot be created in that zone in addition to running ones."""
     console: Callable[[Machine], str]
     """Returns what an instance has printed on its console."""
     clock: Clock
@@ -145,7 +143,6 @@ class Machines:
         if asked.get("DryRun"):
             # EC2 judges the permissions and the request, not the quotas.
             raise RefusedError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
-        self.check(asked, zone, (each for each in self.all.values() if each.state != "terminated"))
         tags = {
             each["Key"]: each["Value"]
             for spec in asked["TagSpecifications"]

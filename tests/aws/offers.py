@@ -6,13 +6,11 @@ codes and defaults of "Amazon EC2 endpoints and quotas" and "Amazon EBS endpoint
 figures from moto, which has them from DescribeInstanceTypes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.aws.catalogue import VERSIONS
-from tests.aws.ec2 import Machine, vcpus
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 ENGINES = {
     "postgres": ("db.m7g.large", "db.m8g.large", "db.m7g.xlarge", "db.t4g.micro", "db.r5.2xlarge"),
@@ -39,7 +37,6 @@ STORAGE: dict[str, dict[str, dict[str, float]]] = {
 }
 STANDARD, STANDARD_SPOT, IO1, IO2 = "L-1216C47A", "L-34B43A08", "L-B3A130E6", "L-8D977E7E"
 """Codes of the quotas of vCPU of types A, C, D, H, I, M, R, T and Z, On-Demand and Spot, and of IOPS of io1 and io2."""
-FAMILIES = "acdhimrtz"
 Answer = dict[str, Any]
 
 
@@ -72,10 +69,7 @@ class Offers:
                 "Engine": engine,
                 "EngineVersion": each,
                 "DBInstanceClass": offered,
-                "LicenseModel": "postgresql-license",
                 "AvailabilityZones": [{"Name": zone} for zone in self.zones_of(offered)],
-                "Vpc": True,
-                "SupportsStorageEncryption": True,
                 "SupportsPerformanceInsights": True,
                 "StorageType": storage,
                 **limits,
@@ -87,15 +81,6 @@ class Offers:
             for storage, limits in STORAGE[engine].items()
         ]
         return {"OrderableDBInstanceOptions": options}
-
-    def check_database(self, asked: Answer, rented: int) -> None:
-        """Raises RefusedError if a database instance cannot be created; `rented` instances exist."""
-        if rented >= self.databases:
-            raise RefusedError("InstanceQuotaExceeded", f"DB instances: {self.databases}")
-        engine, name, zone = asked.get("Engine", "postgres"), asked["DBInstanceClass"], asked.get("AvailabilityZone")
-        if name not in ENGINES[engine] or (zone is not None and zone not in self.zones_of(name)):
-            said = "RDS does not support creating a DB instance with the following combination: "
-            raise RefusedError("InvalidParameterCombination", f"{said}DBInstanceClass={name}, Engine={engine}")
 
     def account(self, rented: int, storage_gb: int) -> Answer:
         listed = (("DBInstances", rented, self.databases), ("AllocatedStorage", storage_gb, 100_000))
@@ -114,32 +99,3 @@ class Offers:
         (wanted,) = (each["Values"] for each in asked["Filters"] if each["Name"] == "instance-type")
         found = [{"InstanceType": name, "Location": zone} for name in wanted for zone in self.zones_of(name)]
         return {"InstanceTypeOfferings": [{**each, "LocationType": "availability-zone"} for each in found]}
-
-    def check_host(self, asked: Answer, zone: str, running: Iterator[Machine]) -> None:
-        """Raises RefusedError if an instance cannot be created in addition to running ones."""
-        name, there = asked["InstanceType"], list(running)
-        if zone not in self.zones_of(name):
-            said = (
-                f"Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone})."
-            )
-            raise RefusedError("Unsupported", said)
-        alike = [each for each in there if is_spot(each.asked) == is_spot(asked)]
-        used = sum(vcpus(each.asked["InstanceType"]) for each in alike)
-        if is_spot(asked) and name[0] in FAMILIES and used + vcpus(name) > self.quotas[STANDARD_SPOT]:
-            raise RefusedError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
-        if not is_spot(asked) and name[0] in FAMILIES and used + vcpus(name) > self.quotas[STANDARD]:
-            said = "You have requested more vCPU capacity than your current vCPU limit"
-            raise RefusedError("VcpuLimitExceeded", f"{said} of {self.quotas[STANDARD]:.0f} allows")
-        for kind, code in (("io1", IO1), ("io2", IO2)):
-            held = sum(_iops(each.asked, kind) for each in there)
-            if held + _iops(asked, kind) > self.quotas[code]:
-                raise RefusedError("MaxIOPSLimitExceeded", "You have exceeded your maximum total IOPS limit")
-
-
-def is_spot(asked: Answer) -> bool:
-    return "InstanceMarketOptions" in asked
-
-
-def _iops(asked: Answer, kind: str) -> int:
-    volumes = [each["Ebs"] for each in asked["BlockDeviceMappings"]]
-    return sum(int(each.get("Iops", 0)) for each in volumes if each["VolumeType"] == kind)

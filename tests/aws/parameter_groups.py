@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 PAGE = 5
 """The most parameters in one response: few, as there are few parameters here."""

@@ -6,6 +6,13 @@ from pathlib import Path
 ALLOW = '["203.0.113.7/32"]'
 HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
 """Types of this machine's architecture, and of another."""
+CATALOGUE = {
+    "graviton-pgbench": "us-east-1",
+    "aurora-sysbench": "us-east-1",
+    "pgecons-queries": "ap-northeast-1",
+    "pgecons-tprocc": "ap-northeast-1",
+}
+"""The plans of the catalogue that rent servers, and their regions."""
 ROOT = Path(__file__)
 """Stands for the certificate of the authority where nobody connects."""
 

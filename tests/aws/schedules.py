@@ -7,25 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 SERVICE = "scheduler"
 ROLE = "pgdyno-dead-man"
 Answer = dict[str, Any]
 _OPERATIONS = {"POST": "CreateSchedule", "GET": "GetSchedule", "PUT": "UpdateSchedule", "DELETE": "DeleteSchedule"}
 _TARGETS = "arn:aws:scheduler:::aws-sdk:rds:"
-# the universal targets have the names of the AWS SDK for Java, unlike the service itself:
-# https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html
-_PARAMETERS = {
-    "deleteDBInstance": ("DeleteDBInstance", "DbInstanceIdentifier", "DBInstanceIdentifier"),
-    "deleteDBCluster": ("DeleteDBCluster", "DbClusterIdentifier", "DBClusterIdentifier"),
-    "deleteDBSnapshot": ("DeleteDBSnapshot", "DbSnapshotIdentifier", "DBSnapshotIdentifier"),
-    "deleteDBClusterSnapshot": (
-        "DeleteDBClusterSnapshot",
-        "DbClusterSnapshotIdentifier",
-        "DBClusterSnapshotIdentifier",
-    ),
-}
 
 
 @dataclass
@@ -91,9 +79,12 @@ class Schedules:
                 continue
             target = each["Target"]["Arn"]
             assert target.startswith(_TARGETS)
-            operation, theirs, ours = _PARAMETERS[target.removeprefix(_TARGETS)]
+            operation = target.removeprefix(_TARGETS).replace("delete", "Delete")
             given = json.loads(each["Target"]["Input"])
-            asked = {ours if key == theirs else key: value for key, value in given.items()}
+            # the universal targets have the names of the AWS SDK for Java, unlike the service itself:
+            # https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html
+            assert not any(key.startswith("DB") for key in given)
+            asked = {key.replace("Db", "DB"): value for key, value in given.items()}
             try:
                 ask(operation, asked)
             except RefusedError as error:

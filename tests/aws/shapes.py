@@ -21,6 +21,14 @@ class ShapeError(AssertionError):
     """A request or response does not match Amazon's description."""
 
 
+class RefusedError(Exception):
+    """The simulator refuses a request as Amazon does."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code, self.message, self.status = code, message, status
+
+
 @cache
 def service_model(service: str) -> Any:
     return get_service_model(service)

@@ -13,7 +13,7 @@ from moto.rds.models import rds_backends
 from tests.aws.host_interface import Hosts
 from tests.aws.identity import ACCOUNT
 from tests.aws.parameter_groups import check_change
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 from tests.aws.simulated_metrics import Telling
 from tests.aws.simulated_snapshots import BY_CREATE, CLUSTERS, INSTANCES, Service, Snapshots
 from tests.aws.visibility import Visibility

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 MINUTE_S = 60
 CLOUDWATCH: Mapping[str, float] = {

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 POLLS = 1
 """The number of requests for its description during which a snapshot is being taken."""
@@ -23,32 +23,23 @@ class Service:
     """Amazon's names for the snapshots of instances, or of clusters."""
 
     called: str
-    key: str
-    """The key of a snapshot's name."""
-    server: str
-    """The key of the name of what it is taken of."""
-    not_found: str
-    wrong_state: str
     kept: str
     """The attribute of moto's backend."""
+    fault: str = ""
+    """The end of the codes of errors."""
+
+    @property
+    def key(self) -> str:
+        """Returns the key of a snapshot's name."""
+        return f"{self.called}Identifier"
+
+    @property
+    def wrong_state(self) -> str:
+        return f"Invalid{self.called}State{self.fault}"
 
 
-INSTANCES = Service(
-    "DBSnapshot",
-    "DBSnapshotIdentifier",
-    "DBInstanceIdentifier",
-    "DBSnapshotNotFound",
-    "InvalidDBSnapshotState",
-    "database_snapshots",
-)
-CLUSTERS = Service(
-    "DBClusterSnapshot",
-    "DBClusterSnapshotIdentifier",
-    "DBClusterIdentifier",
-    "DBClusterSnapshotNotFoundFault",
-    "InvalidDBClusterSnapshotStateFault",
-    "cluster_snapshots",
-)
+INSTANCES = Service("DBSnapshot", "database_snapshots")
+CLUSTERS = Service("DBClusterSnapshot", "cluster_snapshots", "Fault")
 BY_CREATE = {"CreateDBSnapshot": INSTANCES, "CreateDBClusterSnapshot": CLUSTERS}
 _RESTORES = {
     "RestoreDBInstanceFromDBSnapshot": (INSTANCES, "DBSnapshotIdentifier"),
@@ -108,13 +99,16 @@ class Snapshots:
         """Raises RefusedError if the snapshot of a request to restore it is not complete."""
         of, key = _RESTORES.get(operation, (INSTANCES, ""))
         if key and self.state(parameters[key]) != "available":
-            raise RefusedError(of.wrong_state, f"The snapshot {parameters[key]} is {self.state(parameters[key])}.")
+            raise RefusedError(
+                of.wrong_state,
+                f"The snapshot {parameters[key]} is {self.state(parameters[key])}.",
+            )
 
     def delete(self, rds: Any, of: Service, name: str) -> Answer:
         """Deletes a snapshot, and returns the response. Raises RefusedError."""
         kept = getattr(rds, of.kept)
         if name not in kept:
-            raise RefusedError(of.not_found, f"{of.called} {name} not found.", 404)
+            raise RefusedError(f"{of.called}NotFound{of.fault}", f"{of.called} {name} not found.", 404)
         if self.state(name) == "creating":
             raise RefusedError(of.wrong_state, f"The snapshot {name} is being created.")
         del kept[name]

@@ -33,9 +33,8 @@ from tests.aws.endpoint import Endpoint
 from tests.aws.host_interface import Hosts
 from tests.aws.identity import ACCOUNT, REGION, in_policies, judged
 from tests.aws.offers import Offers
-from tests.aws.refusal import RefusedError
 from tests.aws.schedules import Schedules
-from tests.aws.shapes import ShapeError, read_reply, read_request, write_error, write_reply
+from tests.aws.shapes import RefusedError, ShapeError, read_reply, read_request, write_error, write_reply
 from tests.aws.simulated_databases import MAKE_CLUSTER, MAKE_INSTANCE, POLLS, Databases
 from tests.aws.simulated_metrics import Telling
 from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES, Snapshots
@@ -108,10 +107,7 @@ class Simulator:
         self.visibility = Visibility(self.clock)
         self.offers = Offers(self.region)
         self.databases = Databases(self.region, self.hosts, self.telling, self.snapshots, self.visibility)
-        self.machines = Machines(
-            self.hosts.booted, self.hosts.ended, self._zone, self.offers.check_host,
-            self.hosts.console, self.clock,
-        )  # fmt: skip
+        self.machines = Machines(self.hosts.booted, self.hosts.ended, self._zone, self.hosts.console, self.clock)
 
     @property
     def _parts(self) -> tuple[object, ...]:
@@ -285,12 +281,12 @@ class Simulator:
             self._refuse_while_used(parameters["GroupId"])
         elif operation in (*MAKE_INSTANCE, *MAKE_CLUSTER):
             self.snapshots.check_restore(operation, parameters)
-            self._check_database(operation, parameters)
+            self._check_database(parameters)
         else:
             self.databases.before(operation, parameters)
 
-    def _check_database(self, operation: str, parameters: dict[str, Any]) -> None:
-        """Refuses a server that the service does not offer, or that the account may not have.
+    def _check_database(self, parameters: dict[str, Any]) -> None:
+        """Refuses a server of a version that does not exist, or of an account that has no role for it.
 
         RDS creates its role with the first server, and may refuse that server all the same: see "Using service-linked
         roles for Amazon RDS" and aws-samples/eks-workshop-v2, issue 1609.
@@ -311,8 +307,6 @@ class Simulator:
             if not cluster.serverless_v2_scaling_configuration:
                 said = "Set the Serverless v2 scaling configuration on the parent DB cluster before creating"
                 raise RefusedError("InvalidDBClusterStateFault", f"{said} a Serverless v2 DB instance.")
-        if operation in MAKE_INSTANCE:
-            self.offers.check_database(parameters, len(self.rds.databases))
 
     def _refuse_while_used(self, group: str) -> None:
         users = [*self.rds.databases.values(), *self.rds.clusters.values()]

@@ -35,9 +35,8 @@ from pgdyno.targets.aws.pricing.rental_costs import (
 )
 from pgdyno.targets.rented.estimate import HOURS_A_MONTH, RESERVE, Origin, price_list
 from pgdyno.targets.rented.rental import GENERATOR, Load
-from tests.aws.account import Account
-from tests.aws.instances import take_snapshot
-from tests.aws.plans import aurora, ec2, generator, rds, write_plan
+from tests.aws.account import Account, take_snapshot
+from tests.aws.plans import CATALOGUE, aurora, ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault
 from tests.present import present
 
@@ -154,21 +153,17 @@ def test_without_an_answer_the_last_one_counts(amazon: Account, monkeypatch: pyt
     assert "price-service-failed" in [each["id"] for each in as_json(none)["notes"]]
 
 
-CATALOGUE = {
-    "graviton-pgbench": 11.8532,
-    "aurora-sysbench": 5.1028,
-    "pgecons-queries": 4.2544,
-    "pgecons-tprocc": 3.9102,
-}
-"""USD an hour by the package's list, which knows all of it."""
+def test_the_list_of_plans_that_rent_is_complete() -> None:
+    plans = [file.stem for file in (Path(str(files("pgdyno"))) / "plans").glob("*.toml")]
+    assert {name for name in plans if rented_targets(load_plan(name).plan)} == CATALOGUE.keys()
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_the_package_knows_what_the_catalogue_rents(amazon: Account, name: str) -> None:
+@pytest.mark.parametrize(("name", "hourly"), [*zip(CATALOGUE, (11.8532, 5.1028, 4.2544, 3.9102), strict=True)])
+def test_the_package_knows_what_the_catalogue_rents(amazon: Account, name: str, hourly: float) -> None:
     amazon.denied = {"pricing:GetProducts"}
     prices = Prices(amazon.folder)
     found = estimate(load_plan(name).plan, prices, "")
-    assert (round(found.hourly, 4), [each.what for each in found.unknown]) == (CATALOGUE[name], [])
+    assert (round(found.hourly, 4), [each.what for each in found.unknown]) == (hourly, [])
     assert found.total is not None
     assert {each.rate.origin for each in found.items if each.rate} == {Origin.PACKAGE}
     text = "\n".join(lines(found))

@@ -17,13 +17,12 @@ from pgdyno.targets.aws import removal
 from pgdyno.targets.aws import rental as life
 from pgdyno.targets.aws.inventory import Kind
 from pgdyno.targets.aws.policy import actions
-from pgdyno.targets.aws.pricing.rental_costs import rented_targets
 from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.rented.provider import Wanted
 from pgdyno.targets.rented.rental import Load
 from tests.aws.account import SAID, Account, kill_at, use_account
-from tests.aws.plans import HERE, aurora, ec2, generator, rds
+from tests.aws.plans import CATALOGUE, HERE, aurora, ec2, generator, rds
 from tests.aws.simulator import Simulator, simulated
 from tests.present import present
 
@@ -257,33 +256,17 @@ def test_servers_in_another_region_and_of_a_journal_that_was_cut_off_are_not_for
     amazon.reap()
 
 
-# ---- the plans of the catalogue that rent ----
-
-REGIONS = {
-    "graviton-pgbench": "us-east-1",
-    "aurora-sysbench": "us-east-1",
-    "pgecons-queries": "ap-northeast-1",
-    "pgecons-tprocc": "ap-northeast-1",
-}
-
-
-def test_the_list_is_complete() -> None:
-    plans = Path(life.__file__).parents[2] / "plans"
-    rented = {file.stem for file in plans.glob("*.toml") if rented_targets(load_plan(file.stem).plan)}
-    assert rented == REGIONS.keys()
-
-
 @pytest.mark.long_cases("aurora", "pgbench", "queries")
-@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
     monkeypatch.setattr(life, "tls_root", lambda *_: tmp_path / "root.pem")
-    with simulated(Simulator(region=REGIONS[name])) as simulator:
+    with simulated(Simulator(region=CATALOGUE[name])) as simulator:
         use_account(simulator, monkeypatch)
         said: list[str] = []
         rental = begin(load_plan(name).plan, tmp_path, said.append, 24 * 3600)
         rental.up()
-        assert {each["zone"] for each in rental.journal.ready.values()} == {f"{REGIONS[name]}a"}
+        assert {each["zone"] for each in rental.journal.ready.values()} == {f"{CATALOGUE[name]}a"}
         refusals = [each for each in said if "no capacity" in each or "not checked" in each]
         assert refusals == []
         assert rental.remove_all() == []

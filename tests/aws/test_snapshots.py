@@ -12,8 +12,7 @@ from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
 from pgdyno.targets.aws.provider import PROVIDER
 from pgdyno.targets.rented.provider import Wanted
-from tests.aws.account import Account, kill_at
-from tests.aws.instances import take_snapshot
+from tests.aws.account import Account, kill_at, take_snapshot
 from tests.aws.plans import aurora, rds
 from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES
 from tests.aws.simulator import REGION, Fault

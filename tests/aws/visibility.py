@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.aws.clock import Clock
-from tests.aws.refusal import RefusedError
+from tests.aws.shapes import RefusedError
 
 HIDDEN_S = 2.5
 """Seconds of the simulator's clock after which a new resource is found."""

@@ -103,14 +103,11 @@ class BootedHosts(Hosts):
     """Devices that are never attached."""
     prepare: dict[str, str | bytes] = field(default_factory=dict)
     """Additional files of the images, by path."""
-    kept: dict[str, Path] = field(default_factory=dict)
-    """Folders of all hosts, including removed ones."""
     _loops: dict[str, list[str]] = field(default_factory=dict)
 
     def booted(self, machine: Machine) -> str:
         folder = self.folder / machine.id
         folder.mkdir()
-        self.kept[machine.id] = folder
         address = f"{NETWORK}.{machine.number + 10}"
         self._own(machine, folder)
         (folder / "devices").write_text("".join(self._volumes(machine, folder)))

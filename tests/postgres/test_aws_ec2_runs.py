@@ -102,43 +102,6 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
 
 
 @pytest.mark.long
-def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
-    (rented.folder / "own.sql").write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 7;\n")
-    plan = rented.plan(rented.target(), more=rented.generator())
-    plan.write_text(plan.read_text().replace('"select-only"', '"own.sql@2", "select-only"'))
-    said = rented.pgdyno("run", plan, "--yes")
-    assert f"the load comes from a {HERE} in eu-central-1a" in rented.run().manifest.notes
-    assert "the load comes from another host" in said
-    run = rented.run()
-    (record,) = run.trials()
-    assert (record.outcome, record.failure) == ("finished", None)
-    assert {each.name for each in present(record.summary).scripts} == {"own.sql", "<builtin: select only>"}
-    assert present(record.probe).server
-    assert present(present(present(record.probe).over_ssh).clock).aligned
-    # what a transaction waits for is measured from there
-    path = present(record.network_path)
-    assert (path.generator_zone, path.server_zone) == ("eu-central-1a", "eu-central-1a")
-    assert path.round_trips > 0
-    assert path.generator is None
-    assert 0 < path.least_us <= path.median_us
-    assert {each.target for each in run.manifest.rented} == {"ec2", "generator"}
-    server, generator = list(rented.simulator.machines.all.values())
-    assert (server.zone, generator.asked["InstanceType"]) == (generator.zone, HERE)
-    # both programs were copied there and run there
-    assert rented.simulator.left() == []
-    copied = {each.name.rpartition("-")[0] for each in rented.hosts.kept(generator) if each.is_file()}
-    assert {"pgdrive", "pgprobe"} <= copied
-    # CloudWatch reported the server, and how far its volume limited it
-    told = present(read_cloud(load_run(run), record.number))
-    assert [(each.source, each.message, each.gaps) for each in told.sources] == [("cloudwatch", None, [])]
-    assert any("volume root reached its IOPS limit" in each for each in run.manifest.notes)
-    # and none of its processes continues
-    page = run.path / "page.html"
-    rented.pgdyno("report", run.path, "--html", page)
-    assert "Processors (provider's metrics, by the minute)" in page.read_text()
-
-
-@pytest.mark.long
 def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     plan = rented.plan(rented.target(), more=rented.generator(count="2"))
     (rented.folder / "own.lua").write_text(
@@ -188,6 +151,11 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     looked = [check.id for check in run.manifest.preflight]
     assert (looked.count("generator.ceiling"), looked.count("network.round-trip")) == (2, 2)
     assert present(record.probe).server
+    assert present(present(present(record.probe).over_ssh).clock).aligned
+    # CloudWatch reported the server, and how far its volume limited it
+    told = present(read_cloud(load_run(run), record.number))
+    assert [(each.source, each.message, each.gaps) for each in told.sources] == [("cloudwatch", None, [])]
+    assert any("volume root reached its IOPS limit" in each for each in run.manifest.notes)
     assert [each.target for each in run.manifest.rented] == ["ec2", "generator", "generator"]
     _, *generators = rented.simulator.machines.all.values()
     assert len({each.asked["NetworkInterfaces"][0]["Groups"][0] for each in generators}) == 1

@@ -20,7 +20,7 @@ from pgdyno.targets.aws.rental import begin
 from pgdyno.targets.aws.selftest import Tally, checks_of, plan_of, try_restore
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.rented.provider import Tried
-from tests.aws.instances import take_snapshot
+from tests.aws.account import take_snapshot
 from tests.aws.plans import HERE, aurora, rds
 from tests.aws.postgres_hosts import PostgresHosts
 from tests.aws.simulator import REGION, Fault
@@ -124,15 +124,20 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
 
 @pytest.mark.long
 def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon, root: Path) -> None:
+    (amazon.folder / "own.sql").write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 7;\n")
     plan = amazon.plan(aurora(root), more=amazon.generator())
+    plan.write_text(plan.read_text().replace('"select-only"', '"own.sql@2", "select-only"'))
     amazon.simulator.denied = {"cloudwatch:GetMetricData"}
     assert FAKETIME is not None, "make test-packages installs libfaketime"
     amazon.hosts.of_generators = f"LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
     said = amazon.pgdyno("run", plan, "--yes", "--max-cost", "5")
     # the server, the generator with its volume, an address of each
     assert "0.5114 an hour" in said
+    assert "the load comes from another host" in said
     _load_came_from_elsewhere(amazon)
     _is_placed_by_the_servers_clock(amazon)
+    (record,) = amazon.run().trials()
+    assert {each.name for each in present(record.summary).scripts} == {"own.sql", "<builtin: select only>"}
     # without one source the others are stored, with a note
     assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
     told = present(read_cloud(load_run(amazon.run()), 1))
@@ -166,8 +171,11 @@ def _load_came_from_elsewhere(amazon: Amazon) -> None:
     assert {"pgdrive", "pgprobe"} <= copied
     for record in run.trials():
         assert (record.outcome, record.failure) == ("finished", None)
+        # what a transaction waits for is measured from there
         path = present(record.network_path)
         assert path.generator_zone == path.server_zone == "eu-central-1a"
+        assert (path.generator, path.round_trips > 0) == (None, True)
+        assert 0 < path.least_us <= path.median_us
         assert path.clock_uncertainty_us is not None
         told = present(read_cloud(load_run(run), record.number))
         assert told.shift_us == present(path.clock_ahead_us)
