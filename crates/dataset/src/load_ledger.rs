@@ -327,37 +327,26 @@ fn ledger_error(sql: &str, error: SessionError) -> LoadError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pgbench::{Persistence, Schema};
-
-    fn schema(scale: u32) -> Schema {
-        Schema {
-            scale,
-            fillfactor: 100,
-            persistence: Persistence::Logged,
-            partitions: None,
-            tablespace: None,
-            index_tablespace: None,
-        }
-    }
+    use crate::pgbench::Schema;
 
     #[test]
     fn what_differs_is_said_and_literals_hold_anything() {
-        let begun = Identity::of(&schema(7), &Step::DEFAULT, Some(100));
+        let begun = Identity::of(&Schema::plain(7, None), &Step::DEFAULT, Some(100));
         // it survives the server
         let text = serde_json::to_string(&begun).expect("JSON");
         assert_eq!(serde_json::from_str::<Identity>(&text).expect("JSON"), begun);
         // the chunk size is taken over, so it makes no difference
-        let same = Identity::of(&schema(7), &Step::DEFAULT, None);
+        let same = Identity::of(&Schema::plain(7, None), &Step::DEFAULT, None);
         assert_eq!(begun.difference(&same), None);
-        let other = Identity::of(&schema(8), &Step::DEFAULT, None);
+        let other = Identity::of(&Schema::plain(8, None), &Step::DEFAULT, None);
         let said = "was begun with --scale=7, not with --scale=8";
         assert_eq!(begun.difference(&other).as_deref(), Some(said));
-        let mut spaced = schema(7);
+        let mut spaced = Schema::plain(7, None);
         spaced.tablespace = Some("fast".into());
         let other = Identity::of(&spaced, &Step::DEFAULT, None);
         let said = "was begun with no --tablespace, not with --tablespace=fast";
         assert_eq!(begun.difference(&other).as_deref(), Some(said));
-        let other = Identity::of(&schema(7), &[Step::GenerateHere], None);
+        let other = Identity::of(&Schema::plain(7, None), &[Step::GenerateHere], None);
         let said = "was begun with steps dtgvp, not with g";
         assert_eq!(begun.difference(&other).as_deref(), Some(said));
         let mut newer = same.clone();

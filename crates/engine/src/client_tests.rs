@@ -44,6 +44,11 @@ fn fatal(sqlstate: &str) -> Vec<u8> {
     message(b'E', format!("SFATAL\0VFATAL\0C{sqlstate}\0Mgone\0\0").as_bytes())
 }
 
+/// An error, and the end of the answer that has it.
+fn error_then(sqlstate: &str, ready: &[u8]) -> Vec<u8> {
+    [&error(sqlstate), ready].concat()
+}
+
 fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arrivals) -> Spec {
     Spec { limit, tries, arrivals, timing: Timing::Statements, ..crate::fuzz_tests::spec(script, mode) }
 }
@@ -70,6 +75,18 @@ impl<'a> Bench<'a> {
     fn begin(&mut self) -> Next {
         let now = self.shared.clock.now();
         self.client.begin(now, &mut self.shared)
+    }
+
+    fn connect(&mut self) -> Next {
+        self.client.handle_connection(Ok(()), &Attempt::default(), &mut self.shared)
+    }
+
+    fn wake(&mut self, now: Nanos) -> Next {
+        self.client.wake(now, &mut self.shared)
+    }
+
+    fn wake_now(&mut self) -> Next {
+        self.wake(self.shared.clock.now())
     }
 
     fn answer(&mut self, bytes: &[u8]) -> Next {
@@ -107,10 +124,6 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn made(took: Nanos) -> Attempt {
-    Attempt { took, ..Attempt::default() }
-}
-
 macro_rules! bench {
     ($bench:ident, $spec:expr) => {
         let spec = $spec;
@@ -137,25 +150,12 @@ mod reconnect;
 mod shutdown;
 mod steps;
 
-fn twice(script: &str, mode: QueryMode) -> Spec {
-    spec(script, mode, Limit::Transactions(2), Tries::AtMost(1), Arrivals::Closed)
+fn select() -> Spec {
+    twice("SELECT 1;\n", QueryMode::Simple)
 }
 
-#[test]
-fn a_transaction_is_its_statements_in_order() {
-    bench!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple));
-    assert_eq!(bench.begin(), Next::Send);
-    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
-    assert!(bench.client.in_flight());
-    assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
-    assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.counts().succeeded, 1);
-    bench.answer(READY);
-    assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.sent(), "X\0\0\0\x04");
-    assert!(bench.client.is_stopped() && !bench.client.in_flight());
-    assert_eq!(bench.counts().ended(), 2);
+fn twice(script: &str, mode: QueryMode) -> Spec {
+    spec(script, mode, Limit::Transactions(2), Tries::AtMost(1), Arrivals::Closed)
 }
 
 #[test]
@@ -166,12 +166,9 @@ fn a_statement_is_parsed_once_when_prepared() {
     bench.answer(READY);
     assert!(bench.sent().starts_with("B\0\0\0"), "{:?}", bench.sent());
     // a parse in doubt closes the name first
-    let mut spec =
-        spec("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared, Limit::Transactions(1), Tries::AtMost(2), Arrivals::Closed);
-    spec.exit_on_abort = true;
-    begun!(bench, spec);
+    begun!(bench, Spec { tries: Tries::AtMost(2), ..twice("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared) });
     bench.answer(READY);
-    bench.answer(&[error("40001"), READY.to_vec()].concat());
+    bench.answer(&error_then("40001", READY));
     assert!(bench.sent().starts_with("B\0\0\0"), "the first is prepared");
     bench.answer(READY);
     assert!(bench.sent().starts_with("C\0\0\0\x09SP_1\0P\0\0\0"), "{:?}", bench.sent());
@@ -179,14 +176,14 @@ fn a_statement_is_parsed_once_when_prepared() {
 
 #[test]
 fn answers_may_come_in_any_pieces() {
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    begun!(bench, select());
     for byte in &READY[..5] {
         assert_eq!(bench.answer(&[*byte]), Next::Wait);
         assert!(bench.client.awaits_bytes());
     }
     assert_eq!(bench.answer(&READY[5..]), Next::Send);
     // half a message behind an answer is not lost
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    begun!(bench, select());
     let notice = message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mno\0\0");
     let (before, after) = notice.split_at(7);
     assert_eq!(bench.answer(&[READY, before].concat()), Next::Send);
@@ -205,7 +202,7 @@ fn answers_may_come_in_any_pieces() {
 fn a_serialization_failure_rolls_back_and_a_retry_repeats_its_random_numbers() {
     begun!(bench, twice("BEGIN;\nUPDATE t SET x = 1;\nEND;\n", QueryMode::Simple));
     bench.answer(READY_IN_BLOCK);
-    assert_eq!(bench.answer(&[error("40001"), READY_FAILED.to_vec()].concat()), Next::Send);
+    assert_eq!(bench.answer(&error_then("40001", READY_FAILED)), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\rROLLBACK\0");
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0bBEGIN;\0", "the next transaction");
@@ -215,37 +212,17 @@ fn a_serialization_failure_rolls_back_and_a_retry_repeats_its_random_numbers() {
     begun!(bench, spec(script, QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(3), Arrivals::Closed));
     let first = bench.sent();
     for _ in 0..2 {
-        assert_eq!(bench.answer(&[error("40P01"), READY.to_vec()].concat()), Next::Send);
+        assert_eq!(bench.answer(&error_then("40P01", READY)), Next::Send);
         assert_eq!(bench.sent(), first);
     }
-    bench.answer(&[error("40P01"), READY.to_vec()].concat());
+    bench.answer(&error_then("40P01", READY));
     assert!(bench.client.is_stopped());
     assert_eq!(bench.counts(), Counts { deadlocks: 1, retried: 1, retries: 2, ..Counts::default() });
 }
 
 #[test]
-fn any_other_error_aborts_the_client_unless_it_is_passed_over() {
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
-    assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Close);
-    assert!(bench.client.has_aborted() && !bench.client.in_flight());
-    let note = &bench.shared.reports.notes[0];
-    assert_eq!((note.sqlstate.as_deref(), note.line, note.command), (Some("42P01"), 1, 0));
-    assert_eq!(bench.counts().aborted, 1);
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.on_error = OnError::Continue;
-    begun!(bench, spec);
-    assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Send);
-    assert!(!bench.client.has_aborted());
-    assert_eq!(bench.counts().other_failures, 1);
-    assert_eq!(
-        bench.lines(),
-        [
-            "client 0 got an error in command 0 (SQL) of script 0; ERROR:  no",
-            "client 0 ends the failed transaction (try 1/1)"
-        ]
-    );
-    // bytes that are no protocol end the client
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+fn bytes_that_are_no_protocol_and_a_transaction_left_open_end_the_client() {
+    begun!(bench, select());
     assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
     assert!(bench.client.has_aborted());
     // a transaction left open ends the client
@@ -258,13 +235,13 @@ fn any_other_error_aborts_the_client_unless_it_is_passed_over() {
 
 #[test]
 fn a_lost_connection_tells_what_the_server_said_last() {
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    begun!(bench, select());
     bench.answer(&error("57P01"));
     bench.close();
     assert!(bench.client.has_aborted());
     assert_eq!(bench.sqlstate(), Some("57P01"));
     // also behind an answer
-    begun!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    begun!(bench, select());
     let farewell = error("57P01");
     assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
     assert_eq!(bench.counts().succeeded, 1);
@@ -272,14 +249,12 @@ fn a_lost_connection_tells_what_the_server_said_last() {
     assert!(bench.client.has_aborted());
     assert_eq!(bench.sqlstate(), Some("57P01"));
     // last words of one connection are not the next ones
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.sessions = Sessions::PerTransaction;
-    begun!(bench, spec);
+    begun!(bench, Spec { sessions: Sessions::PerTransaction, ..select() });
     for _ in 0..2 {
         let now = bench.shared.clock.now();
-        assert_eq!(bench.client.handle_connection(Ok(()), &made(now), &mut bench.shared), Next::Send);
+        assert_eq!(bench.connect(), Next::Send);
         bench.answer(&[READY, &error("57P01")].concat());
-        bench.client.wake(now, &mut bench.shared);
+        bench.wake(now);
     }
     assert_eq!(bench.counts().succeeded, 2);
     assert!(!bench.client.has_aborted());
@@ -307,31 +282,15 @@ fn a_pipeline_is_one_message_and_waits_for_all() {
 }
 
 #[test]
-fn latency_counts_from_the_intended_start() {
-    let arrivals = Arrivals::Regular { rate_per_s: 1e9 };
-    bench!(bench, spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), arrivals));
-    // the schedule began so long ago that every start is late
-    let began = bench.shared.clock.now();
-    bench.shared.starts.schedule.begin(0);
-    bench.begin();
-    bench.answer(READY);
-    let record = bench.record();
-    assert!(record.latency.moments.min >= began, "the wait before the start is part of it");
-    assert!(record.lag.max >= began);
-}
-
-#[test]
 fn a_script_without_sql_lets_others_run_and_a_client_that_is_long_overdue_is_given_up() {
     bench!(bench, twice("\\set x 1\n", QueryMode::Simple));
     assert_eq!(bench.begin(), Next::Wait);
     assert!(!bench.client.is_stopped());
     let now = bench.shared.clock.now();
     assert_eq!(bench.shared.requests.due(now), Some(0));
-    assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Send);
+    assert_eq!(bench.wake(now), Next::Send);
     assert!(bench.client.is_stopped());
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.drain_limit = Some(Duration::from_millis(1500));
-    begun!(bench, spec);
+    begun!(bench, Spec { drain_limit: Some(Duration::from_millis(1500)), ..select() });
     assert_eq!(bench.client.abort_overdue(&mut bench.shared), Next::Close);
     assert!(bench.client.has_aborted());
     assert_eq!(
@@ -341,31 +300,17 @@ fn a_script_without_sql_lets_others_run_and_a_client_that_is_long_overdue_is_giv
 }
 
 #[test]
-fn a_copy_without_data_is_empty() {
-    let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
-    for (mode, answer) in [(QueryMode::Simple, "c\0\0\0\x04"), (QueryMode::Extended, "c\0\0\0\x04S\0\0\0\x04")] {
-        begun!(bench, twice("COPY t FROM STDIN;\n", mode));
-        assert_eq!(bench.answer(copy_in), Next::Send);
-        assert_eq!(bench.sent(), answer);
-        bench.answer(READY);
-        assert_eq!(bench.counts().succeeded, 1);
-    }
-}
-
-#[test]
 fn every_transaction_asks_for_its_own_connection() {
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.sessions = Sessions::PerTransaction;
-    bench!(bench, spec);
+    bench!(bench, Spec { sessions: Sessions::PerTransaction, ..select() });
     for transaction in 1..=2 {
         let now = bench.shared.clock.now();
         let next = match transaction {
             1 => bench.begin(),
-            _ => bench.client.wake(now, &mut bench.shared),
+            _ => bench.wake(now),
         };
         assert_eq!(next, Next::Wait);
         assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-        let next = bench.client.handle_connection(Ok(()), &made(now), &mut bench.shared);
+        let next = bench.connect();
         assert_eq!(next, Next::Send);
         assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
         assert_eq!(bench.answer(READY), Next::Send);
@@ -376,9 +321,7 @@ fn every_transaction_asks_for_its_own_connection() {
     assert!(bench.client.is_stopped());
     assert_eq!(bench.shared.results.recorder.scripts[0].connecting.count, 2, "each is timed");
     // a connection that cannot be made ends the client
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.sessions = Sessions::PerTransaction;
-    begun!(bench, spec);
+    begun!(bench, Spec { sessions: Sessions::PerTransaction, ..select() });
     let refused = Refusal::passing("connection refused");
     let next = bench.client.handle_connection(Err(&refused), &Attempt::default(), &mut bench.shared);
     assert_eq!(next, Next::Close);
@@ -387,10 +330,14 @@ fn every_transaction_asks_for_its_own_connection() {
 
 #[test]
 fn refused_and_lost_transactions_are_counted_and_the_client_goes_on() {
-    let mut spec = spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(4), Tries::AtMost(1), Arrivals::Closed);
-    spec.sessions = Sessions::PerTransaction;
-    spec.on_loss = OnLoss::Count;
-    bench!(bench, spec);
+    bench!(
+        bench,
+        Spec {
+            sessions: Sessions::PerTransaction,
+            on_loss: OnLoss::Count,
+            ..spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(4), Tries::AtMost(1), Arrivals::Closed)
+        }
+    );
     let sqlstate = Some(SqlState::parse(b"53300").expect("five characters"));
     let refused = Refusal { sqlstate, ..Refusal::passing("sorry, too many clients already") };
     bench.begin();
@@ -403,8 +350,7 @@ fn refused_and_lost_transactions_are_counted_and_the_client_goes_on() {
             3 => assert_eq!(bench.answer(&fatal("57P01")), Next::Close),
             _ => assert_eq!(bench.answer(READY), Next::Send),
         }
-        let now = bench.shared.clock.now();
-        bench.client.wake(now, &mut bench.shared);
+        bench.wake_now();
     }
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     let record = &bench.shared.results.recorder;

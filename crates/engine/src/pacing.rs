@@ -66,16 +66,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fixed_pauses_draw_nothing() {
-        let mut drawn = rng(1);
-        assert_eq!(Pause::None.draw(&mut drawn), 0);
-        let fixed = Pause::Fixed(Duration::from_millis(3));
-        assert_eq!(fixed.draw(&mut drawn), 3_000_000);
-        assert_eq!(drawn, rng(1));
-        assert_ne!(rng(1), Rng::seed(1));
-    }
-
-    #[test]
     fn exponential_pauses_have_their_mean_and_their_end() {
         let mut rng = rng(7);
         let mean = Duration::from_micros(100);

@@ -77,26 +77,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_prepared_once_for_each_text() {
-        let mut names = PreparedNames::default();
-        assert_eq!(names.prepare("a", "SELECT 1"), Missing::Parse);
-        assert_eq!(names.prepare("a", "SELECT 1"), Missing::Nothing);
-        assert_eq!(names.prepare("a", "SELECT 2"), Missing::CloseAndParse);
-        assert_eq!(names.prepare("a", "SELECT 2"), Missing::Nothing);
-        names.doubt("a");
-        assert_eq!(names.prepare("a", "SELECT 2"), Missing::CloseAndParse);
-        names.forget();
-        assert_eq!(names.prepare("a", "SELECT 2"), Missing::Parse);
-        // all names are prepared again in doubt
-        let mut names = PreparedNames::default();
-        names.prepare("a", "SELECT 1");
-        names.prepare("b", "SELECT 2");
-        names.doubt_all();
-        assert_eq!(names.prepare("a", "SELECT 1"), Missing::CloseAndParse);
-        assert_eq!(names.prepare("b", "SELECT 2"), Missing::CloseAndParse);
-    }
-
-    #[test]
     fn statements_that_drop_names_are_noticed() {
         let mut names = PreparedNames::default();
         for sql in [

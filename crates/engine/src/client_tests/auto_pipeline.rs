@@ -17,14 +17,6 @@ fn asked(sent: &str, mode: QueryMode) -> usize {
     }
 }
 
-/// The answers to the first two statements of a block that is not over: in the extended protocol these have no Sync.
-fn answers_in_block(mode: QueryMode) -> Vec<u8> {
-    match mode {
-        QueryMode::Simple => answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]),
-        _ => DONE.repeat(2),
-    }
-}
-
 fn answers(mode: QueryMode, statements: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, ready) in statements.iter().enumerate() {
@@ -90,7 +82,7 @@ fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
             let now = bench.shared.clock.now() + crate::clock::SECOND;
             assert_eq!(bench.shared.requests.due(now), Some(0), "it sleeps");
             trips.push(vec!["slept"]);
-            next = bench.client.wake(now, &mut bench.shared);
+            next = bench.wake(now);
             continue;
         }
         assert_eq!(next, Next::Send, "{script}");
@@ -148,59 +140,27 @@ fn an_explicit_pipeline_is_a_batch_of_its_own() {
     }
 }
 
-fn row(value: &str) -> Vec<u8> {
-    let columns = message(b'T', b"\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0");
-    let row = [&[0, 1][..], &(value.len() as u32).to_be_bytes(), value.as_bytes()].concat();
-    [columns, message(b'D', &row)].concat()
-}
-
-#[test]
-fn rows_of_the_last_statement_are_taken_and_no_others() {
-    let script = "BEGIN;\nAAA;\nBBB \\gset\nCCC :x;\nEND;\n";
-    for mode in MODES {
-        begun!(bench, auto(script, mode));
-        assert_eq!(statements(&bench.sent()), ["BEGIN", "AAA", "BBB"]);
-        let mut bytes = answers_in_block(mode);
-        let first = bytes.split_off(bytes.len() - if mode == QueryMode::Simple { 6 } else { 0 });
-        // rows of AAA, before its end
-        let end = bytes.split_off(bytes.len() - DONE.len());
-        bytes.extend([row("1"), row("2"), end, first].concat());
-        bytes.extend([row("3"), DONE.to_vec(), READY_IN_BLOCK.to_vec()].concat());
-        assert_eq!(bench.answer(&bytes), Next::Send, "{:?}", bench.shared.reports.notes);
-        assert_eq!(statements(&bench.sent()), ["CCC", "END"]);
-        assert!(bench.sent().contains('3'), "{mode:?} {:?}", bench.sent());
-    }
-}
-
 #[test]
 fn an_error_is_said_of_its_own_statement() {
-    let script = "BEGIN;\nAAA;\n\\set x 1\nBBB wrong;\nCCC;\n";
     for mode in MODES {
-        begun!(bench, auto(script, mode));
+        begun!(bench, auto("BEGIN;\nAAA;\n\\set x 1\nBBB wrong;\nCCC;\n", mode));
         let answers = match mode {
             QueryMode::Simple => [
                 answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]),
                 error_at("42P01", 5),
                 READY_FAILED.to_vec(),
-                error("25P02"),
-                READY_FAILED.to_vec(),
+                error_then("25P02", READY_FAILED),
             ]
             .concat(),
             _ => [DONE, DONE, &error_at("42P01", 5), READY_FAILED].concat(),
         };
         assert_eq!(bench.answer(&answers), Next::Close, "{mode:?}");
-        assert_eq!(bench.shared.reports.notes.len(), 1);
-        let note = &bench.shared.reports.notes[0];
-        assert_eq!((note.command, note.line), (3, 4));
-        assert_eq!(note.sqlstate.as_deref(), Some("42P01"));
-        assert_eq!(
-            note.lines,
-            ["client 0 script 0 aborted in command 3 query 0: ERROR:  no\nLINE 1: BBB wrong;\n            ^"]
-        );
+        let [note] = &bench.shared.reports.notes[..] else { panic!("{mode:?}") };
+        let line = "client 0 script 0 aborted in command 3 query 0: ERROR:  no\nLINE 1: BBB wrong;\n            ^";
+        assert_eq!((note.line, &note.lines[..]), (4, &[line.to_owned()][..]));
         let counted: Vec<u64> = bench.commands().iter().flatten().map(|record| record.moments.count).collect();
         assert_eq!(counted, [1, 1, 0, 0], "{mode:?}");
     }
-    // an error at the sync is the statements before it
     // a deferred constraint fails when the transaction of one statement is committed
     begun!(bench, auto("AAA;\nBBB;\n", QueryMode::Extended));
     let answers = [DONE, &error("23503"), READY, DONE, READY].concat();
@@ -222,74 +182,6 @@ fn an_error_is_said_of_its_own_statement() {
     let lines = bench.lines();
     assert!(lines[0].contains("division by zero"), "{lines:?}");
     assert!(lines[1].contains("aborted in command 1"), "{lines:?}");
-    // the connections end is said of the statement under way
-    for mode in MODES {
-        begun!(bench, auto("BEGIN;\nAAA;\nBBB;\nEND;\n", mode));
-        bench.answer(&answers_in_block(mode));
-        bench.close();
-        assert_eq!(bench.shared.reports.notes[0].command, 2, "{mode:?}");
-    }
-}
-
-#[test]
-fn a_failed_block_is_rolled_back_and_tried_again() {
-    let script = "\\set x random(1, 1000000)\nBEGIN;\nAAA :x;\nEND;\n";
-    for mode in MODES {
-        let spec = Spec { tries: Tries::AtMost(2), limit: Limit::Transactions(1), ..auto(script, mode) };
-        begun!(bench, spec);
-        let first = bench.sent();
-        let failure = match mode {
-            // COMMIT of a failed block rolls it back
-            QueryMode::Simple => {
-                [answers(mode, &[READY_IN_BLOCK]), error("40001"), READY_FAILED.to_vec(), DONE.to_vec(), READY.to_vec()]
-                    .concat()
-            }
-            // COMMIT is skipped up to the Sync, which comes after it
-            _ => [DONE, &error("40001"), READY_FAILED].concat(),
-        };
-        assert_eq!(bench.answer(&failure), Next::Send);
-        if mode != QueryMode::Simple {
-            assert_eq!(bench.sent(), "Q\0\0\0\rROLLBACK\0");
-            bench.answer(READY);
-        }
-        if mode == QueryMode::Prepared {
-            let sent = bench.sent();
-            assert_eq!(sent.matches("C\0\0\0\x09SP_").count(), 3, "{sent:?}");
-        } else {
-            assert_eq!(bench.sent(), first, "the same random numbers");
-        }
-        let ready = [READY_IN_BLOCK, READY_IN_BLOCK, READY];
-        bench.answer(&answers(mode, &ready));
-        assert_eq!(bench.counts(), Counts { succeeded: 1, retried: 1, retries: 1, ..Counts::default() });
-        assert_eq!(bench.shared.reports.notes.len(), 1);
-        let record = bench.commands()[2].as_ref();
-        assert_eq!(record.map(|record| record.retries), Some(1));
-    }
-}
-
-#[test]
-fn a_copy_ends_its_batch() {
-    let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
-    let script = "BEGIN;\nAAA;\nCOPY t FROM STDIN;\nEND;\n";
-    for mode in MODES {
-        begun!(bench, auto(script, mode));
-        assert_eq!(bench.answer(&answers_in_block(mode)), Next::Wait);
-        assert_eq!(bench.answer(copy_in), Next::Send);
-        let sync = if mode == QueryMode::Simple { "" } else { SYNC };
-        assert_eq!(bench.sent(), format!("c\0\0\0\x04{sync}"));
-        bench.answer(&[DONE, READY_IN_BLOCK].concat());
-        assert_eq!(statements(&bench.sent()), ["END"]);
-    }
-}
-
-#[test]
-fn a_block_left_open_ends_the_client() {
-    for mode in MODES {
-        begun!(bench, auto("BEGIN;\nAAA;\n", mode));
-        let answers = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
-        assert_eq!(bench.answer(&answers), Next::Close);
-        assert_eq!(bench.lines(), ["client 0 aborted: end of script reached without completing the last transaction"]);
-    }
 }
 
 #[test]

@@ -20,27 +20,6 @@ fn page(bench: &mut Bench<'_>) -> ClientLedger {
 }
 
 #[test]
-fn each_transaction_sends_a_number_of_its_own_and_is_acknowledged_when_answered() {
-    for mode in [QueryMode::Simple, QueryMode::Prepared] {
-        begun!(bench, with_ledger(SCRIPT, mode, 2));
-        for _ in 0..2 {
-            bench.answer(READY_IN_BLOCK);
-            bench.answer(READY_IN_BLOCK);
-            bench.answer(READY);
-        }
-        assert!(bench.client.is_stopped());
-        let page = page(&mut bench);
-        assert_eq!((page.last, page.acknowledged()), (2, 2));
-    }
-    begun!(bench, with_ledger("INSERT INTO l VALUES (:ledger_seq);\n", QueryMode::Simple, 3));
-    for number in 1..=3 {
-        let sent = bench.sent();
-        assert!(sent.contains(&format!("VALUES ({number})")), "{sent:?}");
-        bench.answer(READY);
-    }
-}
-
-#[test]
 fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
     begun!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     // BEGIN is in progress, and no number was sent
@@ -55,7 +34,7 @@ fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
     begun!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     for _ in 0..2 {
         bench.answer(READY_IN_BLOCK);
-        bench.answer(&[&error("40001")[..], READY_FAILED].concat());
+        bench.answer(&error_then("40001", READY_FAILED));
         // the answer to ROLLBACK
         bench.answer(READY);
     }

@@ -41,7 +41,7 @@ impl Driver for Played {
 }
 
 fn driven(steps: Vec<Step>) -> (Spec, Arc<Mutex<Vec<String>>>) {
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    let mut spec = select();
     spec.programs[0].program = Program::driven("played", ["read", "write"]);
     let played = Played { steps: Arc::new(Mutex::new(steps)), seen: Arc::default() };
     let seen = Arc::clone(&played.seen);
@@ -162,7 +162,7 @@ fn a_driver_sleeps_stops_and_gives_up() {
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
     let now = bench.shared.clock.now() + 1000;
-    assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Send);
+    assert_eq!(bench.wake(now), Next::Send);
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     assert_eq!(bench.counts().ended(), 0);
     assert_eq!(seen.lock().expect("no panic")[2], "Woken");
@@ -182,7 +182,7 @@ fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
     spec.sessions = Sessions::PerTransaction;
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.client.handle_connection(Ok(()), &Attempt::default(), &mut bench.shared), Next::Send);
+    assert_eq!(bench.connect(), Next::Send);
     assert_eq!(seen.lock().expect("no panic")[0], "Connected");
     bench.answer(ROW);
     assert_eq!(seen.lock().expect("no panic").last().map(String::as_str), Some("Begin { script: 0, tries: 1 }"));

@@ -163,9 +163,7 @@ fn a_last_phase_that_is_a_pause_lasts_to_its_end() {
 
 #[test]
 fn sleepers_are_woken_on_the_grid() {
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.timer_tick = Duration::from_millis(1);
-    bench!(bench, spec);
+    bench!(bench, Spec { timer_tick: Duration::from_millis(1), ..select() });
     let ms = SECOND / 1000;
     for (asked, woken) in [(1, ms), (ms, ms), (ms + 1, 2 * ms), (5 * ms - 1, 5 * ms)] {
         bench.shared.requests.sleep_until(asked, 0);

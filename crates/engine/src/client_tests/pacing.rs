@@ -24,7 +24,7 @@ fn latency_counts_from_the_end_of_keying() {
     assert_eq!(bench.shared.requests.next_timer(), Some(5 * SECOND));
     // the engine's own clock is far before that instant: all of the latency would be keying
     let end = 5 * SECOND;
-    assert_eq!(bench.client.wake(end, &mut bench.shared), Next::Send);
+    assert_eq!(bench.wake(end), Next::Send);
     bench.answer(READY);
     let record = bench.record();
     assert_eq!(record.latency.moments.max, 0, "none before the keying's end");
@@ -48,7 +48,7 @@ fn thinking_comes_between_transactions() {
         let record = bench.record();
         assert_eq!(record.counts.succeeded, ended);
         assert_eq!(bench.shared.requests.due(wakes), Some(0));
-        assert_eq!(bench.client.wake(wakes, &mut bench.shared), Next::Send);
+        assert_eq!(bench.wake(wakes), Next::Send);
         assert!(bench.client.in_flight());
         assert_eq!(bench.shared.results.in_flight, 1);
         assert_eq!(bench.shared.results.recorder.scripts[0].think.max, 7 * SECOND);
@@ -64,9 +64,10 @@ fn thinking_comes_between_transactions() {
 #[test]
 fn the_deadline_ends_who_pauses() {
     for (keying, think) in [(fixed(7), Pause::None), (Pause::None, fixed(7))] {
-        let mut spec = paced("SELECT 1;\n", 1, keying, think);
-        spec.limit = Limit::Duration(Duration::from_secs(3));
-        bench!(bench, spec);
+        bench!(
+            bench,
+            Spec { limit: Limit::Duration(Duration::from_secs(3)), ..paced("SELECT 1;\n", 1, keying, think) }
+        );
         let deadline = bench.shared.clock.now() + 3 * SECOND;
         bench.shared.run.deadline = Some(deadline);
         bench.begin();
@@ -74,7 +75,7 @@ fn the_deadline_ends_who_pauses() {
             bench.answer(READY);
         }
         assert_eq!(bench.shared.requests.next_timer(), Some(deadline));
-        assert_eq!(bench.client.wake(deadline, &mut bench.shared), Next::Send);
+        assert_eq!(bench.wake(deadline), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
         assert!(bench.client.is_stopped() && !bench.client.has_aborted());
         assert_eq!(bench.shared.measured_until(deadline, false, false), deadline, "it was there until then");
@@ -101,7 +102,7 @@ fn scripts_draw_what_they_draw_without_pauses() {
                 _ => {
                     let wakes = bench.shared.requests.next_timer().expect("it pauses");
                     assert_eq!(bench.shared.requests.due(wakes), Some(0));
-                    bench.client.wake(wakes, &mut bench.shared)
+                    bench.wake(wakes)
                 }
             };
         }
@@ -113,21 +114,19 @@ fn scripts_draw_what_they_draw_without_pauses() {
 
 #[test]
 fn who_connects_anew_thinks_without_a_connection() {
-    let mut spec = paced("SELECT 1;\n", 2, fixed(5), fixed(7));
-    spec.sessions = Sessions::PerTransaction;
-    begun!(bench, spec);
+    begun!(bench, Spec { sessions: Sessions::PerTransaction, ..paced("SELECT 1;\n", 2, fixed(5), fixed(7)) });
     assert_eq!(bench.shared.requests.next_unconnected(), None, "it keys first");
     let keyed = bench.shared.requests.next_timer().expect("it keys");
     assert_eq!(bench.shared.requests.due(keyed), Some(0));
-    assert_eq!(bench.client.wake(keyed, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.wake(keyed), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-    bench.client.handle_connection(Ok(()), &made(keyed), &mut bench.shared);
+    bench.connect();
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     bench.close();
     let thought: Nanos = bench.shared.requests.next_timer().expect("it thinks");
     assert!(!bench.client.is_stopped());
-    assert_eq!(bench.client.wake(thought, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.wake(thought), Next::Wait);
     let record = bench.record();
     assert_eq!((record.think.count, record.think.max), (1, 7 * SECOND));
 }

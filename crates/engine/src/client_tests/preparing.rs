@@ -31,23 +31,6 @@ fn a_statement_is_prepared_before_it_is_executed() {
 }
 
 #[test]
-fn what_cannot_be_prepared_is_executed_all_the_same() {
-    begun!(bench, ahead("SELECT 1 +;\n"));
-    assert_eq!(bench.answer(&[&error_at("42601", 11), READY].concat()), Next::Send);
-    assert!(bench.sent().starts_with('B') && !bench.client.has_aborted());
-    let note = &bench.shared.reports.notes[0];
-    assert_eq!(note.consequence, Consequence::Unprepared);
-    assert_eq!(note.sqlstate.as_deref(), Some("42601"));
-    let words = "ERROR:  no\nLINE 1: SELECT 1 +;\n                  ^";
-    assert_eq!(note.lines, [words]);
-    bench.answer(&[&error("26000"), READY].concat());
-    assert!(bench.client.has_aborted());
-    let note = &bench.shared.reports.notes[1];
-    assert_eq!(note.consequence, Consequence::ClientAborted);
-    assert_eq!(note.lines, ["client 0 script 0 aborted in command 0 query 0: ERROR:  no"]);
-}
-
-#[test]
 fn each_statement_of_a_pipeline_is_prepared_for_itself() {
     let script = "\\startpipeline\nAAA;\nBBB;\nCCC;\n\\endpipeline\n";
     begun!(bench, ahead(script));

@@ -36,34 +36,6 @@ impl Bench<'_> {
 }
 
 #[test]
-fn a_transaction_in_flight_is_lost_and_the_next_begins() {
-    begun!(bench, returning(twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple)));
-    bench.answer(READY);
-    bench.close();
-    assert!(bench.client.is_away() && !bench.client.in_flight() && !bench.client.is_stopped());
-    let counts = bench.counts();
-    assert_eq!((counts.lost, counts.failed(), counts.ended()), (1, 1, 1));
-    assert_eq!(bench.come_back(), Next::Send);
-    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0", "from its begin");
-    bench.answer(READY);
-    bench.answer(READY);
-    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
-    assert_eq!(bench.counts(), Counts { succeeded: 1, lost: 1, ..Counts::default() });
-    let outage = &bench.outages().outages[0];
-    assert!(outage.ended.is_some() && outage.first_success.is_some());
-    assert_eq!(outage.tally.transactions_lost, 1);
-    assert!(bench.shared.reports.notes.is_empty(), "losses are the tracker's");
-    // it counts towards the limit
-    begun!(
-        bench,
-        returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), Arrivals::Closed))
-    );
-    bench.close();
-    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
-    assert_eq!((bench.counts().lost, bench.counts().ended()), (1, 1));
-}
-
-#[test]
 fn what_a_session_had_prepared_is_forgotten_and_variables_are_kept() {
     let mut spec = returning(twice("\\set x :x + 1\nSELECT :x;\n", QueryMode::Prepared));
     let mut symbols = Symbols::clone(&spec.symbols);
@@ -106,7 +78,7 @@ fn what_a_session_had_prepared_is_forgotten_and_variables_are_kept() {
 
 #[test]
 fn a_fatal_error_and_bytes_that_are_no_protocol_are_losses_and_other_errors_are_not() {
-    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    begun!(bench, returning(select()));
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
     bench.close();
     assert_eq!(bench.counts().lost, 1, "its end was known");
@@ -121,21 +93,20 @@ fn a_fatal_error_and_bytes_that_are_no_protocol_are_losses_and_other_errors_are_
         other => panic!("{other:?}"),
     }
     // other errors end the client as before
-    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    let answer = [error("08006"), READY.to_vec()].concat();
-    assert_eq!(bench.answer(&answer), Next::Close);
+    begun!(bench, returning(select()));
+    assert_eq!(bench.answer(&error_then("08006", READY)), Next::Close);
     assert!(bench.client.has_aborted() && !bench.client.is_away());
     assert_eq!(bench.counts(), Counts { aborted: 1, ..Counts::default() });
     // bytes that are no protocol are a loss
-    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    begun!(bench, returning(select()));
     assert_eq!(bench.answer(b"HTTP/1.1 502 Bad Gateway\r\n"), Next::Close);
     assert!(bench.client.is_away());
     assert_eq!(bench.come_back(), Next::Send);
 }
 
 #[test]
-fn attempts_go_on_until_one_succeeds_or_nothing_heals_or_patience_or_the_run_ends() {
-    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+fn attempts_go_on_until_one_succeeds() {
+    begun!(bench, returning(select()));
     bench.close();
     for _ in 0..20 {
         bench.ask();
@@ -143,39 +114,11 @@ fn attempts_go_on_until_one_succeeds_or_nothing_heals_or_patience_or_the_run_end
         let next = bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared);
         assert_eq!(next, Next::Wait);
     }
-    let now = bench.shared.clock.now();
-    assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.wake_now(), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), None, "it waits in between");
     assert_eq!(bench.come_back(), Next::Send);
     let tally = bench.outages().tally;
     assert_eq!((tally.failed_attempts, tally.reconnects), (20, 1));
-    // a refusal that nothing heals ends the client
-    begun!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.close();
-    bench.ask();
-    let failed = refusal(false);
-    let next = bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared);
-    assert_eq!(next, Next::Close);
-    assert!(bench.client.has_aborted());
-    assert_eq!(bench.lines(), ["no way in", "client 0 aborted while establishing connection"]);
-    assert_eq!(bench.counts(), Counts { lost: 1, ..Counts::default() });
-    // patience
-    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.on_loss = OnLoss::Reconnect { patience: Some(Duration::from_millis(1500)) };
-    begun!(bench, spec);
-    bench.close();
-    let later = bench.later();
-    assert_eq!(bench.client.wake(later, &mut bench.shared), Next::Close);
-    assert!(bench.client.has_aborted());
-    let line = &bench.lines()[0];
-    assert!(line.starts_with("client 0 aborted while reconnecting; there was no"));
-    // the end of the run ends waiting
-    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.shared.run.deadline = Some(bench.shared.clock.now() + SECOND);
-    bench.begin();
-    bench.close();
-    bench.client.wake(bench.later(), &mut bench.shared);
-    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
 }
 
 #[test]
@@ -187,10 +130,10 @@ fn a_sleep_that_was_lost_does_not_shorten_the_next() {
     bench.close();
     bench.come_back();
     bench.answer(READY);
-    let next = bench.client.wake(first_sleep_ends, &mut bench.shared);
+    let next = bench.wake(first_sleep_ends);
     assert_eq!(next, Next::Wait);
     assert_eq!(bench.sent(), "", "it sleeps on");
-    let next = bench.client.wake(first_sleep_ends + SECOND, &mut bench.shared);
+    let next = bench.wake(first_sleep_ends + SECOND);
     assert_eq!(next, Next::Send);
 }
 
@@ -232,9 +175,7 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
 
 #[test]
 fn a_connection_a_transaction_is_tried_again() {
-    let mut spec = returning(twice("SELECT 1;\n", QueryMode::Simple));
-    spec.sessions = Sessions::PerTransaction;
-    bench!(bench, spec);
+    bench!(bench, Spec { sessions: Sessions::PerTransaction, ..returning(select()) });
     assert_eq!(bench.begin(), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     let failed = refusal(true);
@@ -246,7 +187,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
     bench.close();
     assert!(!bench.client.is_away());
-    bench.client.wake(bench.later(), &mut bench.shared);
+    bench.wake(bench.later());
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(bench.client.handle_reconnection(Ok(()), &Attempt::default(), &mut bench.shared), Next::Send);
     bench.close();

@@ -84,20 +84,3 @@ impl Handler for Echo {
         BYTE
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_poller_that_is_asked_for_is_taken_and_the_default_is_what_works() {
-        let best = choose(Io::IoUring, 2, 8).unwrap_or(PollerKind::Epoll);
-        assert_eq!(choose(Io::Auto, 2, 8).ok(), Some(best));
-        assert_eq!(choose(Io::Epoll, 1, 1).ok(), Some(PollerKind::Epoll));
-        // more connections than descriptors are epolls to refuse
-        // the kernel's table of files has at most 2^20 entries
-        let error = choose(Io::IoUring, 1, 1 << 21).expect_err("it is too much");
-        assert!(error.to_string().starts_with("could not set up io_uring: "));
-        assert_eq!(choose(Io::Auto, 1, 1 << 21).ok(), Some(PollerKind::Epoll));
-    }
-}

@@ -46,10 +46,3 @@ fn only_fatal_errors_end_a_session_and_what_only_a_hand_can_change_is_not_tried_
     assert!(ends_session(&server_error("PANIC", "XX000")));
     assert!(!ends_session(&server_error("ERROR", "08006")));
 }
-
-#[test]
-fn the_end_of_a_connection_has_no_number() {
-    let reset = io::Error::from_raw_os_error(104);
-    assert_eq!(describe_disconnect(Some(&reset)), "Connection reset by peer");
-    assert_eq!(describe_disconnect(None), "server closed the connection unexpectedly");
-}

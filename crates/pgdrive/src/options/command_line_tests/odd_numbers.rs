@@ -25,18 +25,6 @@ const FORMS: [fn(&str) -> String; 10] = [
     |number| format!("1/{number}"),
 ];
 
-/// The result of [`read`] for a command line: accepted, or refused with this message.
-fn outcome(called_as: CalledAs, args: &[&str]) -> Result<(), String> {
-    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
-    let shown = format!("{args:?}");
-    let read = catch_unwind(|| read(args, None, called_as));
-    match read.unwrap_or_else(|_| panic!("{shown} panics")) {
-        Ok(_) => Ok(()),
-        Err(UsageError::Getopt(text)) => Err(text),
-        Err(UsageError::Failure(failure)) => Err(failure.message),
-    }
-}
-
 #[test]
 fn every_option_takes_or_refuses_them() {
     let modes: [&[&str]; 3] = [&["-T9"], &["-i"], &["--tpcc-check"]];
@@ -45,7 +33,8 @@ fn every_option_takes_or_refuses_them() {
             for value in NUMBERS.iter().flat_map(|n| FORMS.map(|form| form(n))) {
                 let given = format!("--{}={value}", option.long);
                 for mode in modes {
-                    if let Err(words) = outcome(called_as, &[&[given.as_str()], mode].concat()) {
+                    let read = catch_unwind(|| request_as(called_as, &[&[given.as_str()], mode].concat()));
+                    if let Err(words) = read.unwrap_or_else(|_| panic!("{given} panics")) {
                         assert!(!words.is_empty(), "{given} is refused without a word");
                     }
                 }
