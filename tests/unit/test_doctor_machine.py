@@ -4,8 +4,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from pgdyno.doctor import Needs, Place, cpu, generator, machine, memory, process_limits, round_trips, storage
-from pgdyno.doctor.cpu import ClockCost, CpuTimes
+from pgdyno.doctor import Needs, Place, clock, cpu, generator, machine, memory, process_limits, round_trips, storage
+from pgdyno.doctor.clock import ClockCost
+from pgdyno.doctor.cpu import CpuTimes
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.system import System, count_of_list
 from pgdyno.messages import Message
@@ -91,8 +92,8 @@ def test_sources_and_costs_of_the_clock(tmp_path: Path) -> None:
         ("acpi_pm", "tsc acpi_pm", "warning"),
         ("arch_sys_counter", "arch_sys_counter", "good"),
     ):
-        files = {f"{cpu.FOLDER}/current_clocksource": current, f"{cpu.FOLDER}/available_clocksource": available}
-        check = cpu.source(tree(tmp_path, files))
+        files = {f"{clock.FOLDER}/current_clocksource": current, f"{clock.FOLDER}/available_clocksource": available}
+        check = clock.source(tree(tmp_path, files))
         assert check.verdict == verdict
         assert check.found.startswith(f"{current}; available: ")
     for ns, share, verdict in (
@@ -102,14 +103,14 @@ def test_sources_and_costs_of_the_clock(tmp_path: Path) -> None:
         (300, 0.99, "warning"),
         (25, 0.89, "warning"),
     ):
-        check = cpu.cost(ClockCost(ns, share))
+        check = clock.cost(ClockCost(ns, share))
         assert (check.verdict, check.measured) == (verdict, {"call_ns": ns, "under_1_us_share": share})
 
 
 def test_the_checks_work_on_this_machine() -> None:
     here = System()
     assert (here.cpus_allowed() or 0) >= 1
-    times, cost = cpu.cpu_times(here), cpu.measure_cost()
+    times, cost = cpu.cpu_times(here), clock.measure_cost()
     assert times is not None
     assert times.total > 0
     # no machine reads a clock in a nanosecond and none on which this runs needs 100 us
@@ -193,7 +194,7 @@ def test_what_the_kernel_does_not_tell_is_unknown(tmp_path: Path) -> None:
     system, place = System(tmp_path), Place(Path("/data"), ("data of a",))
     sets = Needs(plan="p", servers=1, shared_buffers=(1 << 30,), datasets=(1 << 30,))
     checks = [
-        cpu.cores(system, sets), cpu.steal(system, None, None), cpu.source(system), memory.swap(system),
+        cpu.cores(system, sets), cpu.steal(system, None, None), clock.source(system), memory.swap(system),
         memory.size(system, sets), memory.dataset(system, sets), memory.transparent(system),
         memory.huge_pages(system, sets), machine.load(system, None, None), machine.other_processes(system, 11),
         process_limits.open_files(system, sets), storage.file_system(system, place),

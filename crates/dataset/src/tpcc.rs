@@ -3,7 +3,7 @@
 //! Figures of different profiles are not comparable: those of `hammerdb` follow HammerDB, and `spec`
 //! the clauses of the standard.
 
-pub mod conditions;
+pub mod consistency;
 mod dataset;
 pub mod last_names;
 pub mod nurand;

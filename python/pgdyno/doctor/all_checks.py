@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from pgdyno.doctor import cpu, generator, machine, memory, process_limits, remote, round_trips, storage
+from pgdyno.doctor import clock, cpu, generator, machine, memory, process_limits, remote, round_trips, storage
 from pgdyno.doctor.check import CHECKS, not_fine, unknown
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.storage import snapshot
@@ -68,9 +68,9 @@ def _run_checks(
     yield memory.swap(system)
     yield memory.huge_pages(system, needs)
     yield memory.transparent(system)
-    yield cpu.source(system)
+    yield clock.source(system)
     notify("reading the clock")
-    yield cpu.cost(cpu.measure_cost())
+    yield clock.cost(clock.measure_cost())
     for place in needs.places:
         notify(f"syncing {place.path}")
         yield from _storage(system, place, needs, patience)

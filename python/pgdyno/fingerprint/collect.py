@@ -9,7 +9,7 @@ import psycopg
 
 from pgdyno import __version__
 from pgdyno.doctor import Needs, Place, System
-from pgdyno.doctor.cpu import FOLDER as CLOCK
+from pgdyno.doctor.clock import FOLDER as CLOCK
 from pgdyno.doctor.cpu import is_virtual, numa_nodes, threads_per_core
 from pgdyno.doctor.memory import THP
 from pgdyno.doctor.storage import describe_mount, mount_of

@@ -27,7 +27,8 @@ from pgdyno.plan.optional_sections import (
     share_of,
     snapshot_method,
 )
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, has_trials, scenario_space
+from pgdyno.plan.scenario.groups import GroupSpec, fill_groups, has_trials, scenario_space
+from pgdyno.plan.scenario.steps import StepSpec
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.settings_space import read_over, read_when

@@ -2,7 +2,7 @@
 
 use pgdyno_dataset::Tpcc;
 use pgdyno_dataset::tpcc::Profile;
-use pgdyno_dataset::tpcc::conditions::Depth;
+use pgdyno_dataset::tpcc::consistency::Depth;
 use pgdyno_engine::schedule::Arrivals;
 
 use super::option_row::Row;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pgdyno_connect::Session;
 use pgdyno_dataset::tpcc::Profile;
-use pgdyno_dataset::tpcc::conditions::{Condition, Verdict, conditions};
+use pgdyno_dataset::tpcc::consistency::{Condition, Verdict, conditions};
 use pgdyno_dataset::{LoadError, Stamp, dataset_stamp::Reading};
 use serde_json::json;
 

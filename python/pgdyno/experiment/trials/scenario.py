@@ -10,8 +10,9 @@ from pgdyno.errors import TargetError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.own_data.psql_reader import Reader
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec
+from pgdyno.plan.scenario.groups import GroupSpec
 from pgdyno.plan.scenario.loads import group_of
+from pgdyno.plan.scenario.steps import StepSpec
 from pgdyno.prepare.own_data import run_sql_file
 from pgdyno.records import Point, StepRecord
 from pgdyno.targets import Server

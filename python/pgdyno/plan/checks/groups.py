@@ -13,7 +13,8 @@ from pgdyno.plan.checks.sweep import check_variables
 from pgdyno.plan.checks.trial_conditions import check_promises, has_group_rate
 from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError, read_through
 from pgdyno.plan.plan_document import KeyPath, suggestion
-from pgdyno.plan.scenario.groups import SWEPT, GroupSpec, StepSpec, group_workload
+from pgdyno.plan.scenario.groups import SWEPT, GroupSpec, group_workload
+from pgdyno.plan.scenario.steps import StepSpec
 from pgdyno.plan.targets import OwnTarget
 from pgdyno.plan.workload_schema import effect_of_script
 from pgdyno.units import duration_words

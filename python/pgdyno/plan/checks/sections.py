@@ -11,7 +11,8 @@ from pgdyno.errors import Problem
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, workload_schema
 from pgdyno.plan.model import EventSpec, PhaseSpec, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.plan_document import Document, KeyPath
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, has_trials, scenario_space
+from pgdyno.plan.scenario.groups import GroupSpec, fill_groups, has_trials, scenario_space
+from pgdyno.plan.scenario.steps import StepSpec
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec

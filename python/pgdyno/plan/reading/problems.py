@@ -17,7 +17,8 @@ from pgdyno.plan.kinds import (
 from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, Reset, SearchSpec, TrialSpec
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.plan.plan_document import Document, KeyPath, near
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec
+from pgdyno.plan.scenario.groups import GroupSpec
+from pgdyno.plan.scenario.steps import StepSpec
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import CloudSpec
 from pgdyno.records.price import PriceList

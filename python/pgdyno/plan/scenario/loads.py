@@ -1,7 +1,8 @@
 """The loads of a trial: of each group in each step, with the plan of each."""
 
 from pgdyno.plan.model import Plan
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, group_workload, groups_at
+from pgdyno.plan.scenario.groups import GroupSpec, group_workload, groups_at
+from pgdyno.plan.scenario.steps import StepSpec
 from pgdyno.records import Point
 
 

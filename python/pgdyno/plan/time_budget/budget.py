@@ -15,7 +15,7 @@ from pgdyno.messages import Message
 from pgdyno.plan.checks.question import FEWEST_TRIALS, compares_arms
 from pgdyno.plan.checks.trial_conditions import is_one_expression
 from pgdyno.plan.model import Plan
-from pgdyno.plan.scenario.groups import StepSpec
+from pgdyno.plan.scenario.steps import StepSpec
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.time_budget.budget_reductions import fit_settings, fit_wal, thin
 from pgdyno.plan.time_budget.time_and_disk import (
