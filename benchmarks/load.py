@@ -24,7 +24,7 @@ from programs import Programs
 from pgdyno.host import describe_host
 from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import load_dataset, read_comment, read_stamp
-from pgdyno.prepare.steps import Steps, minimal_wal
+from pgdyno.prepare.timed_steps import Steps, minimal_wal
 from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget

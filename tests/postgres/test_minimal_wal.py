@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
-import pgdyno.prepare.steps
+import pgdyno.prepare.timed_steps
 from pgdyno.errors import TargetError
 from pgdyno.fingerprint.collect import with_indexes, with_mark, with_server
 from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
-from pgdyno.prepare.steps import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
+from pgdyno.prepare.timed_steps import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
 from pgdyno.records import Fingerprint, HostPrint, Preparation
 from pgdyno.targets import Home, Server
 from pgdyno.targets.cluster.instance_record import RECORD
@@ -42,7 +42,7 @@ CHECKS = ("amcheck", "pg_visibility")
 @pytest.fixture(autouse=True)
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes loads of any size worth two restarts."""
-    monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", 0)
+    monkeypatch.setattr(pgdyno.prepare.timed_steps, "FROM_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
 
 
 def test_small_datasets_and_refused_ones_are_loaded_with_wal(running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgdyno.prepare.steps, "FROM_BYTES", FROM_BYTES)
+    monkeypatch.setattr(pgdyno.prepare.timed_steps, "FROM_BYTES", FROM_BYTES)
     large = Dataset("pgbench", 40)
     for dataset in (large, Dataset("sbtest", 1_000_000, 10), Dataset("tpcc", 10, profile="spec")):
         assert is_worthwhile(running, dataset)

@@ -298,7 +298,7 @@ ONE_EACH = ("audit/rules",)
 SAME_SUBJECT = {
     "capture", "cloud_metrics", "comparison", "counting", "dips", "endurance", "figures", "groups", "history", "impact",
     "kind", "latency", "likeness", "machine", "price", "provider", "query_results", "rental", "reset", "scaling",
-    "schema", "scripts", "searches", "selftest", "steps", "tables", "targets", "timeline", "validity",
+    "schema", "scripts", "searches", "selftest", "tables", "targets", "timeline", "validity",
 }  # fmt: skip
 """Names of modules that stand in several packages, each for the same subject."""
 

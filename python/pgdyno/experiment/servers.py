@@ -24,7 +24,7 @@ from pgdyno.plan.time_budget.time_and_disk import keep_load_rate
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page
-from pgdyno.prepare.steps import Steps
+from pgdyno.prepare.timed_steps import Steps
 from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, RentRecord
 from pgdyno.records.base import target_of
 from pgdyno.records.price import PriceList

@@ -32,7 +32,7 @@ from pgdyno.targets import Progress, Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
 
 if TYPE_CHECKING:
-    from pgdyno.prepare.steps import Steps
+    from pgdyno.prepare.timed_steps import Steps
 
 FORMAT = 1
 """The newest format of the stamp that this code reads."""

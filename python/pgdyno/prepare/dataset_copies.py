@@ -20,7 +20,7 @@ from pgdyno.plan.model import Reset
 from pgdyno.plan.optional_sections import SnapshotMethod
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp, write_comment
-from pgdyno.prepare.steps import Steps
+from pgdyno.prepare.timed_steps import Steps
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.snapshots.cluster_copy import check_room
 from pgdyno.targets.home import target_errors

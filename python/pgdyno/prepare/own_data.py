@@ -33,7 +33,7 @@ from pgdyno.prepare.dataset import (
     write_comment,
 )
 from pgdyno.prepare.dataset_copies import end_sessions
-from pgdyno.prepare.steps import Steps
+from pgdyno.prepare.timed_steps import Steps
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency
 from pgdyno.targets import Progress, Server

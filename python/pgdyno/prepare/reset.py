@@ -26,7 +26,7 @@ from pgdyno.prepare.dataset_copies import (
     restore_snapshot,
     template_of,
 )
-from pgdyno.prepare.steps import Steps, is_worthwhile, minimal_wal, reset_statistics
+from pgdyno.prepare.timed_steps import Steps, is_worthwhile, minimal_wal, reset_statistics
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Preparation
 from pgdyno.targets import Progress, Server

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare.dataset import BRING_BACK, STAMP_ONLY, Dataset, Tables
-from pgdyno.prepare.steps import Steps
+from pgdyno.prepare.timed_steps import Steps
 from pgdyno.records import Consistency
 from pgdyno.units import quantity
 

@@ -7,7 +7,7 @@ import psycopg
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare.dataset import BRING_BACK, STAMP_ONLY, Tables
-from pgdyno.prepare.steps import Steps
+from pgdyno.prepare.timed_steps import Steps
 from pgdyno.records import Consistency
 from pgdyno.workloads.pgbench.consistency import (
     Balances,
