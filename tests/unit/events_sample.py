@@ -236,21 +236,11 @@ def _script_end(script: int, pairs: Pairs, failed: int) -> Event:
     ids = [statement[0] for statement in _SCRIPTS[script][1]]
     statements = [
         {"id": id_, "executions": counts["succeeded"], "failures": failed if id_ == ids[0] else 0}
-        | {"latency_ns": _shared(latency, len(ids))}
+        | {"latency_ns": latency}
         for id_ in ids
     ]
     entry: Event = {"script": script, **counts, "latency_ns": latency, "statements": statements}
     return entry | ({"histogram": blob_of(pairs).decode("ascii")} if pairs else {})
-
-
-def _shared(latency: Event | None, statements: int) -> Event | None:
-    """Returns a statement's latency if all `statements` take an equal share of the transaction's."""
-    if latency is None or statements == 1:
-        return latency
-    shared = {
-        name: value // statements if isinstance(value, int) else value / statements for name, value in latency.items()
-    }
-    return {**shared, "sum_of_squares": latency["sum_of_squares"] / statements**2}
 
 
 def _error_counts(errors: Sequence[SampleError]) -> list[Event]:

@@ -44,23 +44,6 @@ def test_a_planted_decline_is_found_and_within_its_interval() -> None:
     assert held >= 88
 
 
-def test_the_closed_form_is_the_variance_of_resampled_series() -> None:
-    """The computed variance is that of a drawn bootstrap of Politis and Romano."""
-    from pgdyno.analyse.over_time.endurance import _bootstrap_variance
-
-    random = np.random.default_rng(3)
-    rest = random.normal(size=90).cumsum()
-    rest -= rest.mean()
-    weights = np.linspace(-1, 1, 90)
-    # at every position the next index, or with probability 1 / 7 any
-    starts = random.random((20_000, 90)) < 1 / 7
-    starts[:, 0] = True
-    begun = np.maximum.accumulate(np.where(starts, np.arange(90), 0), axis=1)
-    fresh = np.take_along_axis(random.integers(0, 90, (20_000, 90)), begun, axis=1)
-    drawn = rest[(fresh + np.arange(90) - begun) % 90] @ weights
-    assert _bootstrap_variance(rest, weights, 7.0) == pytest.approx(float(drawn.var()), rel=0.05)
-
-
 def test_latency_that_rises_is_a_decline_of_a_load_that_keeps_up() -> None:
     random = np.random.default_rng(1)
     noise = np.exp(random.normal(0, 0.1, 3_600))

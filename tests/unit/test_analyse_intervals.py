@@ -13,7 +13,6 @@ from pgdyno.analyse.intervals import (
     mean_interval,
     paired_interval,
     two_sided_quantile,
-    unpaired_interval,
 )  # fmt: skip
 from tests.present import present
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
@@ -83,16 +82,6 @@ def test_95_of_100_intervals_hold_the_truth(n: int, noise: object) -> None:
         held += found.low <= 0 <= found.high
     # 95 % ± 1.5, and twice the error that so many simulations have themselves
     assert held / TRIALS[n] == pytest.approx(0.95, abs=0.015 + 2 * math.sqrt(0.95 * 0.05 / TRIALS[n]))
-
-
-@pytest.mark.slow
-def test_welchs_intervals_hold_the_truth_with_unequal_spread() -> None:
-    random = np.random.default_rng(3)
-    held = 0
-    for _ in range(4_000):
-        found = present(unpaired_interval(list(random.normal(0, 0.01, 6)), list(random.normal(0, 0.04, 8)), 0.95))
-        held += found.low <= 0 <= found.high
-    assert held / 4_000 == pytest.approx(0.95, abs=0.015)
 
 
 def verdicts(effect: float, n: int, times: int, points: int = 1, seed: int = 0) -> Counter[Verdict]:

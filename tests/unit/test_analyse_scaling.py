@@ -139,14 +139,6 @@ def test_the_parameters_of_a_law_come_back() -> None:
     assert found.peak_clients.fitted == pytest.approx(np.sqrt(0.97 / 2e-4))
     assert found.rate_at(64) == pytest.approx(usl(np.array([64.0]), 950, 0.03, 2e-4)[0])
     assert found.largest_error < 1e-9
-    # with noise, on average
-    for sigma, kappa in ((0.02, 5e-4), (0.1, 1e-3), (0.0, 3e-4)):
-        tried = [fit_usl(law(seed, 1_000.0, sigma, kappa)) for seed in range(60)]
-        fits = [each for each in tried if isinstance(each, UslFit)]
-        assert len(fits) == 60
-        assert np.mean([each.rate.fitted for each in fits]) == pytest.approx(1_000, rel=0.02)
-        assert np.mean([each.contention.fitted for each in fits]) == pytest.approx(sigma, abs=0.005)
-        assert np.mean([each.coherency.fitted for each in fits]) == pytest.approx(kappa, rel=0.1)
 
 
 @pytest.mark.long_cases("1-0.1", "3-0.02-0.0]", "3-0.1", "5-0.02-0.0]")

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.importers.csv_tables import OURS, mapping_of
@@ -20,18 +19,15 @@ from pgdyno.published import COLUMNS, published
 from pgdyno.records import Latency, Outcome
 from pgdyno.records.rate_unit import NEW_ORDERS, rate_unit
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json
-from pgdyno.report.full_report import judged_run
 from pgdyno.report.numbers import format_count
 from pgdyno.report.report_content import NO_EXTRAS, digest
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.sections.every_point import points_table
 from pgdyno.report.sections.key_figures import peaks_table
-from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunData, load_run
 from tests.present import present
 from tests.unit import documents_sample as documents
 from tests.unit.import_sample import SUMMARY, fields, import_texts, imported_run
-from tests.unit.report_sample import render_html
 
 REPORTS = {
     "graviton-pgbench": (documents.pgbench_report, 12),
@@ -69,11 +65,6 @@ def test_a_published_report_imports_whole(name: str, reports: Mapping[str, RunDa
     assert all(each in got for each in want)
     assert run.manifest.outcome is Outcome.FINISHED
     assert all(trial.repeat == 1 for trial in run.trials), "no two outputs are taken for one point"
-    # what `pgdyno show` and `pgdyno report` do
-    of, extras = judged_run(run)
-    print_report(of, Console(file=io.StringIO()), extras)
-    assert "out.txt" in render_html(run, "there")
-    assert len(to_csv(run).splitlines()) == count + 1
 
 
 TPM = "# 測定結果\n\n- r5.2xlarge (vCPU)\n\n接続数\tTPM\t\n\tEC2\tRDS\n32\t6000\t7200\n\n"
