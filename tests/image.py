@@ -21,25 +21,17 @@ RELEASE = "bookworm"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
-@dataclass(frozen=True)
-class Instruction:
-    """One line of a Dockerfile."""
-
-    name: str
-    text: str
-
-
-def stages(dockerfile: str) -> list[list[Instruction]]:
-    """The instructions of each stage, which begins with FROM."""
+def stages(dockerfile: str) -> list[list[tuple[str, str]]]:
+    """The instructions of each stage, which begins with FROM: their names and texts."""
     lines = re.sub(r"\\\n", " ", dockerfile).splitlines()
-    found: list[list[Instruction]] = []
+    found: list[list[tuple[str, str]]] = []
     for line in lines:
         if not line.strip() or line.startswith("#"):
             continue
         name, _, text = line.partition(" ")
         if name == "FROM":
             found.append([])
-        found[-1].append(Instruction(name, text.strip()))
+        found[-1].append((name, text.strip()))
     return found
 
 
@@ -66,22 +58,22 @@ class Container:
         )
         return done.stdout
 
-    def apply(self, instruction: Instruction, build: Path) -> None:
+    def apply(self, name: str, text: str, build: Path) -> None:
         """Carries one instruction out. `build` is the tree of the build stage."""
-        print(instruction.name, instruction.text, flush=True)
-        if instruction.name == "RUN":
-            print(self.run("/bin/sh", "-c", instruction.text), end="")
-        elif instruction.name == "COPY":
-            (source, target) = instruction.text.removeprefix("--from=build ").split()
+        print(name, text, flush=True)
+        if name == "RUN":
+            print(self.run("/bin/sh", "-c", text), end="")
+        elif name == "COPY":
+            (source, target) = text.removeprefix("--from=build ").split()
             shutil.copytree(build / source[1:], self.tree / target[1:], symlinks=True)
-        elif instruction.name == "ENV":
-            self.environment = tuple(shlex.split(instruction.text))
-        elif instruction.name == "USER":
-            self.user = instruction.text
-        elif instruction.name == "WORKDIR":
-            self.folder = instruction.text
-        elif instruction.name not in {"FROM", "ENTRYPOINT", "CMD"}:
-            raise NotImplementedError(instruction.name)
+        elif name == "ENV":
+            self.environment = tuple(shlex.split(text))
+        elif name == "USER":
+            self.user = text
+        elif name == "WORKDIR":
+            self.folder = text
+        elif name not in {"FROM", "ENTRYPOINT", "CMD"}:
+            raise NotImplementedError(name)
 
 
 def debian(tree: Path) -> None:
@@ -106,18 +98,18 @@ def main() -> None:
         # not Python's copytree: it reads devices
         subprocess.run(["cp", "--archive", folder / "final", folder / "build"], check=True)
         builder = Container(folder / "build")
-        for instruction in build:
-            if instruction.name in {"COPY", "WORKDIR"} or "make wheels" in instruction.text:
+        for instruction, text in build:
+            if instruction in {"COPY", "WORKDIR"} or "make wheels" in text:
                 continue
             (folder / "build/src/dist").mkdir(parents=True, exist_ok=True)
             shutil.copy(wheel, folder / "build/src/dist")
-            builder.apply(instruction, folder / "build")
+            builder.apply(instruction, text, folder / "build")
         container = Container(folder / "final")
-        for instruction in final:
-            container.apply(instruction, folder / "build")
+        for instruction, text in final:
+            container.apply(instruction, text, folder / "build")
         if "root" in container.run("id"):
             sys.exit("error: the image's user is root")
-        [entry] = [each.text for each in final if each.name == "ENTRYPOINT"]
+        [entry] = [text for instruction, text in final if instruction == "ENTRYPOINT"]
         assert entry == '["pgdyno"]'
         print(container.run("pgdyno", "run", "quick", "--budget", "1m"))
         size = subprocess.run(["du", "-sm", folder / "final"], check=True, capture_output=True, text=True).stdout

@@ -84,7 +84,7 @@ def test_prices_of_the_plan_are_shown(run: Run, tmp_path: Path) -> None:
         assert re.search(r"^pg18 +63,564\.00 ", shown, re.MULTILINE)
 
 
-def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) -> None:
+def test_the_first_run_of_a_folder_begins_a_history_and_a_damaged_one_is_left_out(run: Run, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     none = run("pgdyno", "history", "runs")
     assert (none.returncode, none.stdout) == (ExitCode.STORE, "")
@@ -97,17 +97,7 @@ def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) ->
     (found,) = json.loads(run("pgdyno", "history", "runs", "--json").stdout)
     assert json.loads(run("pgdyno", "history", "--runs", "runs", "--json").stdout) == [found]
     assert len(found["points"]) == 1
-    # several runs without a point in common have none
-    store_run(tmp_path / "runs", {"pg17": 600.0}, repeats=2)
-    done = run("pgdyno", "history", "runs")
-    assert (done.returncode, done.stdout) == (ExitCode.STORE, "")
-    assert "runs has no point that at least two runs measured" in done.stderr
-    assert json.loads(run("pgdyno", "history", "runs", "--json").stdout) == []
-
-
-def test_the_history_of_a_folder_and_of_what_is_not_damaged(run: Run, tmp_path: Path) -> None:
-    for _ in range(2):
-        store_run(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
+    store_run(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
     last = Path(store_run(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
     # not a run, and no error
     (tmp_path / "runs" / "pages").mkdir()
@@ -124,3 +114,10 @@ def test_the_history_of_a_folder_and_of_what_is_not_damaged(run: Run, tmp_path: 
         assert said.returncode == ExitCode.STORE
         assert "throughput of 2 runs" in said.stdout
         assert f"error: runs/{last.name}: cannot read " in said.stderr
+    # several runs without a point in common have none
+    for target in ("pg17", "pg18"):
+        store_run(tmp_path / "others", {target: 600.0}, repeats=2)
+    done = run("pgdyno", "history", "others")
+    assert (done.returncode, done.stdout) == (ExitCode.STORE, "")
+    assert "others has no point that at least two runs measured" in done.stderr
+    assert json.loads(run("pgdyno", "history", "others", "--json").stdout) == []
