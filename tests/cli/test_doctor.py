@@ -64,19 +64,16 @@ def test_a_plan_is_looked_at_with_every_check(run: Run, plan: Path) -> None:
         assert check["means"] or check["verdict"] in ("good", "unknown")
 
 
-def test_clients_over_tcp_have_a_longer_way() -> None:
-    needs = Needs(plan="p", servers=1, tcp=True)
-    checks = {each.id: each for each in examine(needs, find_engine(), BRIEF, lambda _: None)}
-    assert "to pgnull over loopback" in checks["network.round-trip"].found
-
-
-def test_the_machine_is_looked_at_without_a_plan(run: Run) -> None:
+def test_the_machine_is_looked_at_without_a_plan_and_clients_over_tcp_have_a_longer_way(run: Run) -> None:
     done = run("pgdyno", "doctor", env=WITHOUT_PGNULL)
     assert done.returncode in (ExitCode.OK, ExitCode.PREFLIGHT), done.stderr
     shown = {words[1] for line in done.stdout.splitlines() if len(words := line.split()) > 1}
     assert CHECKS.keys() - ONLY_WHERE_ASKED <= shown
     assert re.search(r"^\d+ checks: ", done.stdout, re.MULTILINE)
     assert "\x1b[" not in done.stdout
+    needs = Needs(plan="p", servers=1, tcp=True)
+    checks = {each.id: each for each in examine(needs, find_engine(), BRIEF, lambda _: None)}
+    assert "to pgnull over loopback" in checks["network.round-trip"].found
 
 
 def test_a_plan_that_the_machine_cannot_carry_or_that_is_wrong_is_refused(run: Run, plan: Path, tmp_path: Path) -> None:

@@ -57,19 +57,8 @@ for plan in sys.argv[1:at]:
     on = ["--on", "embedded"] if plan in sys.argv[at:] else []
     app(["plan", "check", plan, *on], prog_name="pgdyno", standalone_mode=False)
 """
-TPCH = """
-name = "small"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-name = "tpch"
-scale_factor = 0.1
-[sweep]
-clients = 2
-[trial]
-repeats = 3
-"""
+TPCH = RENTED.replace('"rds"', '"embedded"').replace('instance = "db.m7g.large"\n', "")
+TPCH = TPCH.replace('scripts = ["select-only"]', 'name = "tpch"\nscale_factor = 0.1')
 
 
 def remove_amazon(package: Path) -> None:

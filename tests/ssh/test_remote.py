@@ -168,7 +168,9 @@ def test_a_folder_that_cannot_be_written_is_named(sshd: Sshd, monkeypatch: pytes
     assert "target.NAME.ssh.folder" in (error.hint or "")
 
 
-def test_another_architecture_is_refused_before_anything_is_copied(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_program_that_cannot_run_there_is_refused_another_architecture_before_it_is_copied(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     content = bytearray(Path(program()).read_bytes())
     here = os.uname().machine
     elsewhere, number = ("aarch64", 183) if here == "x86_64" else ("x86_64", 62)
@@ -178,9 +180,7 @@ def test_another_architecture_is_refused_before_anything_is_copied(sshd: Sshd, t
     error = refused(spec, tmp_path / "pgprobe")
     assert error.message == f"127.0.0.1 is {here}, and the local pgprobe was built for {elsewhere}"
     assert not Path(spec.folder).exists()
-
-
-def test_a_program_that_cannot_run_there_is_said_to(sshd: Sshd, tmp_path: Path) -> None:
+    # one that has an interpreter which is not there
     broken = tmp_path / "pgprobe"
     broken.write_text("#!/nowhere/sh\n")
     for _ in range(2):
