@@ -253,7 +253,7 @@ def test_a_load_goes_on_without_its_histogram_log(run: Run, null: NullServer, sm
     assert end_event(events)["exit_code"] == UNWRITTEN
 
 
-def test_events_and_results_that_cannot_be_written(run: Run, null: NullServer, tmp_path: Path) -> None:
+def test_events_results_and_a_log_that_cannot_be_written(run: Run, null: NullServer, tmp_path: Path) -> None:
     env = null().env
     done = run("pgdrive", *LOAD, "-t1", f"--events={FULL}", env=env)
     assert done.returncode == UNWRITTEN
@@ -270,14 +270,11 @@ def test_events_and_results_that_cannot_be_written(run: Run, null: NullServer, t
         assert f'pgdrive: error: could not write the results to "{FULL}": {REASON}' in done.stderr
         assert processed(done) == "5/5"
     assert end_event(events)["exit_code"] == UNWRITTEN
-
-
-def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
     prefix = tmp_path / "log"
     # the name of a log ends in the process's number
     shell = f'ln -s {FULL} {prefix}.$$; exec {BIN}/pgdrive "$@"'
     command = ["sh", "-c", shell, "sh", *LOAD, "-l", f"--log-prefix={prefix}", "-t500"]
-    done = run_program(command, env=os.environ | null().env)
+    done = run_program(command, env=os.environ | env)
     assert done.returncode == UNWRITTEN
     assert f'pgdrive: error: could not write the log to "{prefix}.' in done.stderr
     assert done.stderr.count(REASON) == 1

@@ -365,7 +365,6 @@ def test_threads_suit_the_clients_and_the_cores(run: Run, tmp_path: Path) -> Non
         for options, threads in [
             # the other half of the cores is the server's
             ([f"-c{64 * CORES}"], f"{max(CORES // 2, 1)} (automatic)"),
-            ([f"-c{CLIENTS}", "--max-workers=1"], "1 (automatic)"),
             ([f"-c{CLIENTS}", "-j3"], "3"),
         ]:
             done = run("pgdrive", "-S", "-T0.2", *options, "--events=e.jsonl", env=server.env)
@@ -398,6 +397,7 @@ def test_a_load_far_from_the_ceiling_has_no_warning(run: Run, tmp_path: Path) ->
         done = run("pgdrive", *options, env=server.env)
     assert done.returncode == 0, done.stderr
     assert "ceiling" not in done.stderr
+    assert "number of threads: 1 (automatic)\n" in done.stdout
     end = end_event(tmp_path / "e.jsonl")
     (worker,) = end["workers"]
     assert worker["cpu_share"] < 0.7
