@@ -16,9 +16,11 @@ from pgdyno.store import load_run
 from tests.present import present
 from tests.unit.import_sample import fields, import_texts, imported_run
 
-TABLES = """
-CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);
-CREATE TABLE JOBOUTPUT (jobid TEXT, vu INTEGER, output TEXT);
+JOBMAIN = "CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);"
+JOBOUTPUT = "CREATE TABLE JOBOUTPUT (jobid TEXT, vu INTEGER, output TEXT);"
+TABLES = f"""
+{JOBMAIN}
+{JOBOUTPUT}
 CREATE TABLE JOBTIMING (jobid TEXT, vu INTEGER, procname TEXT, calls INTEGER, avg_ms REAL, summary INTEGER);
 CREATE TABLE JOBTCOUNT (jobid TEXT, counter INTEGER, metric TEXT);
 """
@@ -68,8 +70,6 @@ def test_a_job_store_gives_a_trial_for_each_job_with_a_result(tmp_path: Path) ->
 
 
 ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)"
-JOBMAIN = "CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);"
-JOBOUTPUT = "CREATE TABLE JOBOUTPUT (jobid TEXT, vu INTEGER, output TEXT);"
 RENAMED = "PRAGMA writable_schema = ON; UPDATE sqlite_master SET type = 'table', rootpage = 2 WHERE name = 'JOBMAIN';"
 VIEW = f"CREATE VIEW JOBMAIN AS {ENDLESS} SELECT i AS jobid, 'PostgreSQL' AS db, 'TPC-C' AS bm, '' AS jobdict FROM r;"
 

@@ -55,6 +55,8 @@ def test_every_form_has_the_same_answer_where_it_belongs(name: str) -> None:
         assert max(cell_len(line) for line in shown(run, width)) <= width
     made = page(run)
     assert made.text("h1") == said.text
+    for form in (" ".join(shown(run, 2000)).casefold(), made.text().casefold()):
+        assert [each for each in said.details if each.casefold() not in form] == []
     below = ("<h1>", *['<p class="detail">'][: len(said.details)], 'class="conditions"')
     assert all(first < second for first, second in pairwise(made.source.index(text) for text in below))
     text = " ".join(markdown_of(digest(run), extras_of(run)).split()).replace("\\", "")
