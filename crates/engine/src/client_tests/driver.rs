@@ -72,8 +72,6 @@ fn ignorable(_: &mut Outgoing<'_>) -> Request {
     Request::Refused(Refused { ignorable: true, words: None })
 }
 
-const ROW_IN_BLOCK: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
-
 fn refusal(sqlstate: &str, ready: &[u8]) -> Vec<u8> {
     [&error(sqlstate)[..], ready].concat()
 }
@@ -186,38 +184,6 @@ fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
     assert_eq!(seen.lock().expect("no panic")[0], "Connected");
     bench.answer(ROW);
     assert_eq!(seen.lock().expect("no panic").last().map(String::as_str), Some("Begin { script: 0, tries: 1 }"));
-}
-
-#[test]
-fn a_driver_has_several_sessions_of_which_one_is_current() {
-    fn back(_: &mut Outgoing<'_>) -> Request {
-        Request::Change(Change::Use(0))
-    }
-    fn replace(_: &mut Outgoing<'_>) -> Request {
-        Request::Change(Change::Replace { counts: true })
-    }
-    let (spec, seen) = driven(vec![done, open, ask, back, replace, done, done, done]);
-    bench!(bench, spec);
-    let none = || None::<pgdyno_connect::Transport>;
-    assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.client.requested_change(), Some(Change::Open(1)));
-    let next = bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
-    assert_eq!((next, bench.sent()), (Next::Send, "Q\0\0\0\x0dSELECT 7\0".into()));
-    // a block is open in the second session when the first becomes current
-    assert_eq!(bench.answer(ROW_IN_BLOCK), Next::Wait);
-    assert_eq!(bench.client.requested_change(), Some(Change::Use(0)));
-    let next = bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
-    assert_eq!((next, bench.sent()), (Next::Send, "X\0\0\0\x04".into()));
-    // the server closes the connection that the client gave up, so nothing is lost
-    bench.close();
-    assert!(!bench.client.has_aborted());
-    bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
-    assert_eq!(bench.client.requested_change(), None);
-    let record = bench.record();
-    assert_eq!((record.counts.succeeded, record.statements.reconnects), (2, 1));
-    let seen = seen.lock().expect("no panic");
-    let changed = seen.iter().filter(|one| *one == "Changed(None)").count();
-    assert_eq!(changed, 3, "{seen:?}");
 }
 
 #[test]

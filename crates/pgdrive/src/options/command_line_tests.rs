@@ -219,6 +219,17 @@ a b => too many command-line arguments (first is "b")
 --lua-opt a=1 => --lua-opt and --lua-command need --lua or --workload
 --lua=a --check=twice => invalid argument of --check: "twice"
 --lua=a --lua-opt a => invalid option of a script: "a"
+-i --dataset=tpcds => unrecognized dataset "tpcds"
+-i --dataset=tpch -s2 => --scale can only be used with --dataset=pgbench
+-i --dataset=tpcc -s2 => --scale can only be used with --dataset=pgbench
+-i --warehouses=2 => --warehouses can only be used with --dataset=tpcc
+-i --dataset=tpcc --warehouses=2 --order-line-partitions=3 => --order-line-partitions requires at least as many warehouses as partitions
+-i --dataset=tpcc --tpcc-profile=tpc => unrecognized TPC-C profile: "tpc"
+-i --dataset=sbtest -s2 => --scale can only be used with --dataset=pgbench
+-i --tables=2 => --tables can only be used with --dataset=sbtest
+-i --random-seed=2 => --random-seed can only be used with --dataset=sbtest or --dataset=tpcc
+-i --dataset=sbtest --random-seed=time => a load needs a number as its random seed, so that it can be repeated
+-i --load-workers=0 => --load-workers must be in range 1..1000
 "#;
 
 #[test]
@@ -239,6 +250,13 @@ const OF_PGBENCH: &str = r#"
 --a=5 => log aggregation is allowed only when actually logging transactions
 --think-time=1s => unrecognized option '--think-time'
 --lua=a => unrecognized option '--lua'
+-i --random-seed=2 => some of the specified options cannot be used in initialization (-i) mode
+-i --dataset=x => unrecognized option '--dataset'
+-i --tables => option '--tablespace' requires an argument
+-i --table-size=x => unrecognized option '--table-size'
+-i --load-workers=x => unrecognized option '--load-workers'
+-i --load-chunk=x => unrecognized option '--load-chunk'
+-i --resume => unrecognized option '--resume'
 "#;
 
 fn init(args: &[&str]) -> Initialize {

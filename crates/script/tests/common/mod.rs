@@ -23,11 +23,6 @@ pub fn compiled(text: &str, mode: QueryMode) -> (Program, Symbols) {
     (program, symbols)
 }
 
-/// The function state of client 0 under `--random-seed=5432`.
-pub fn client_0() -> Rng {
-    Rng::seed(5432).derive()
-}
-
 /// Runs a script as client 0 under `--random-seed=5432`, without sending SQL.
 pub fn run(text: &str, defines: &[(&str, &str)]) -> Trace {
     let (program, mut symbols) = compiled(text, QueryMode::Simple);
@@ -39,7 +34,7 @@ pub fn run(text: &str, defines: &[(&str, &str)]) -> Trace {
         let slot = vars.symbols().lookup(name).unwrap();
         vars.set_text(slot, value.as_bytes());
     }
-    run_program(&program, &mut vars, &mut client_0())
+    run_program(&program, &mut vars, &mut Rng::seed(5432).derive())
 }
 
 /// The value of an expression as `debug()` displays it, or the error.
