@@ -108,9 +108,6 @@ class Account(Simulator):
         calls = zip(self.calls, self.parameters, strict=True)
         return [given for name, given in calls if name == action]
 
-    def makes_nothing(self) -> bool:
-        return not [each for each in self.calls if ":Create" in each or each == "ec2:RunInstances"]
-
 
 def use_account(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Directs this process to the account, in whose time it waits. Nothing answers at the addresses of its servers."""

@@ -20,7 +20,7 @@ from tests.aws.ec2 import Machine
 from tests.aws.host_interface import Hosts
 from tests.hosts.metadata import ADDRESS as METADATA
 from tests.hosts.mirror import Mirror, mirror
-from tests.hosts.tree import Image, image
+from tests.hosts.tree import image
 from tests.present import present
 
 HERE = Path(__file__).parent
@@ -92,7 +92,8 @@ class Booted:
 class BootedHosts(Hosts):
     """The hosts of one account."""
 
-    image: Image
+    image: Path
+    """The folder of `tests.hosts.tree`."""
     folder: Path
     mirror: Mirror
     bridge: str
@@ -113,7 +114,7 @@ class BootedHosts(Hosts):
         (folder / "devices").write_text("".join(self._volumes(machine, folder)))
         metadata = folder / "metadata"
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc"]
-        command += ["bash", str(HERE / "boot.sh"), str(self.image.tree), str(folder), self._group(machine.id)]
+        command += ["bash", str(HERE / "boot.sh"), str(self.image / "tree"), str(folder), self._group(machine.id)]
         with (folder / "stderr").open("wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log)
         host = Booted(folder, address, process, metadata)

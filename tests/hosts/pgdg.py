@@ -14,7 +14,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.hosts.booted import BootedHosts, execute
-from tests.hosts.tree import Image
 from tests.listening import serving
 from tests.postgres.tls_server import Certificates
 
@@ -40,7 +39,7 @@ def pgdg(hosts: BootedHosts, folder: Path, *, known: bool = True) -> Iterator[No
     }
     if known:
         # dpkg puts the project's next to it
-        before = (hosts.image.tree / "var/lib/dpkg/diversions").read_text()
+        before = (hosts.image / "tree/var/lib/dpkg/diversions").read_text()
         hosts.prepare |= {KEY: key, "var/lib/dpkg/diversions": f"{before}/{KEY}\n/{KEY}.distrib\n:\n"}
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "pgdg.crt", folder / "pgdg.key")
@@ -55,12 +54,12 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-def _packages(image: Image, root: Path) -> None:
+def _packages(image: Path, root: Path) -> None:
     """Writes Debian's packages with the new version, and their index."""
     pool, suite = root / "pool", root / "dists/bookworm-pgdg"
     pool.mkdir(parents=True)
     listed, architecture = [], ""
-    for package in image.packages:
+    for package in sorted(image.glob("*.deb")):
         open_, made = pool / "open", pool / f"{package.name.partition('_')[0]}.deb"
         execute("dpkg-deb", "-R", str(package), str(open_))
         control = open_ / "DEBIAN/control"

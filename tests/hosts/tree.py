@@ -4,7 +4,6 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.targets import Home, SilentProgress
@@ -38,23 +37,8 @@ def sources(release: str) -> str:
     return "\n".join([*lines, f"deb [signed-by={KEYRING}] {MIRROR}/debian-security {release}-security main", ""])
 
 
-@dataclass(frozen=True)
-class Image:
-    """A read-only image for hosts."""
-
-    place: Path
-
-    @property
-    def tree(self) -> Path:
-        return self.place / "tree"
-
-    @property
-    def packages(self) -> list[Path]:
-        return sorted(self.place.glob("*.deb"))
-
-
-def image(home: Home, release: str = "bookworm") -> Image:
-    """Returns the image of a Debian `release`."""
+def image(home: Home, release: str = "bookworm") -> Path:
+    """Returns the folder with the `tree` of a Debian `release`, and with packages of a server."""
     recipe = "\n".join([PACKAGES, SERVER, *OPTIONS, CLOUD, sources(release)])
     name = f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     place = home.root / "hosts" / name
@@ -62,7 +46,7 @@ def image(home: Home, release: str = "bookworm") -> Image:
     with home.hold_lock(f"host-{name}", SilentProgress(), "a tree that another test makes"):
         if not place.exists():
             _make(release, place)
-    return Image(place)
+    return place
 
 
 def _make(release: str, place: Path) -> None:
