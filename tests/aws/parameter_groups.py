@@ -22,25 +22,15 @@ _LISTED = """\
 autovacuum cluster boolean 0,1 dynamic
 checkpoint_completion_target rds float 0-1 dynamic
 checkpoint_timeout rds integer 30-86400 dynamic
-config_file aurora string - dynamic fixed
-data_directory cluster string - static fixed
-deadlock_timeout aurora integer 1-2147483647 dynamic
 effective_cache_size aurora integer 1-2147483647 dynamic
-external_pid_file rds string - static fixed
-fsync rds boolean 0,1 dynamic fixed
-hba_file aurora string - static fixed
 huge_pages cluster string - static
-ident_file aurora string - static fixed
-listen_addresses aurora string - static fixed
 maintenance_work_mem aurora integer 64-2147483647 dynamic
 max_connections aurora integer 1-262143 static
 max_wal_size rds integer 2-2147483647 dynamic
-min_wal_size rds integer 2-2147483647 dynamic
 port cluster integer 1-65535 static
 search_path aurora string - dynamic
 shared_buffers aurora integer 16-1073741823 static
 ssl cluster boolean 0,1 dynamic fixed
-unix_socket_directories rds string - static fixed
 wal_buffers cluster integer -1-262143 static
 work_mem aurora integer 64-2147483647 dynamic
 """

@@ -41,7 +41,6 @@ PLAN = {
     "parameters": """{ shared_buffers = "1MB", max_connections = "12", search_path = "a'b, public" }""",
     "huge_pages": "true",
 }
-SAID: list[str] = []
 # another process holds apt's lists when the set-up needs them, until the set-up has noticed
 HOLD = """\
 import fcntl, time
@@ -82,13 +81,12 @@ def amazon(hosts: BootedHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simu
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
         monkeypatch.setattr(boto3_clients, "LONGEST_S", 0.5)
-        SAID.clear()
         yield simulator
 
 
 def rental(scratch: Path, **more: str) -> Rental:
     plan = load_plan(write_plan(scratch / "plan", ec2(**{**PLAN, **more}))).plan
-    return begin(plan, scratch / "home", SAID.append, 3600)
+    return begin(plan, scratch / "home", print, 3600)
 
 
 def test_a_host_from_its_user_data_to_its_end(amazon: Simulator, hosts: BootedHosts, scratch: Path) -> None:
