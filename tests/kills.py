@@ -26,25 +26,11 @@ from pathlib import Path
 
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify
+from tests.unit.plan_sample import small_plan
 
-PLAN = """
-name = "kills"
-[target.pg18]
-kind = "embedded"
-version = "18"
-keep_data = {keep}
-settings = {{ shared_buffers = "16MB" }}
-[workload]
-scripts = ["select-only"]
-scale = 1
-[sweep]
-clients = [1, 2]
-[trial]
-warmup = "0s"
-duration = "500ms"
-[reset]
-checkpoint = false
-"""
+PLAN = small_plan(
+    'scripts = ["select-only"]\nscale = 1', "clients = [1, 2]", 'duration = "500ms"\n[reset]\ncheckpoint = false'
+).replace('"18"', '"18"\nkeep_data = {keep}\nsettings = {{ shared_buffers = "16MB" }}')
 TRIALS = 2
 """The number of trials in a run."""
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

@@ -13,21 +13,9 @@ from pgdyno.programs import find_engine
 from tests.cli.conftest import Run
 from tests.json_schema import validated
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
+from tests.unit.plan_sample import small_plan
 
-PLAN = """\
-name = "asked"
-[target.pg18]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["tpcb-like"]
-scale = {scale}
-[sweep]
-clients = [2, 5]
-protocol = "prepared"
-[trial]
-duration = "1s"
-"""
+PLAN = small_plan('scripts = ["tpcb-like"]\nscale = {scale}', 'clients = [2, 5]\nprotocol = "prepared"')
 
 WITHOUT_PGNULL = {"PGDYNO_PGNULL": "/bin/false"}
 """Variables without which the generator would use all cores for seconds, to measure its ceiling."""

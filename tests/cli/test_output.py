@@ -22,6 +22,7 @@ from pgdyno.safe_output import json_text, print_json
 from pgdyno.store import RunFolder
 from tests.cli.conftest import BIN, NullServer, Run, end_event, processed, show_in_terminal
 from tests.run_program import run_program
+from tests.unit.plan_sample import small_plan
 from tests.unit.store_sample import add_trial, sample_manifest
 
 TESTS = Path(__file__).parents[1]
@@ -30,18 +31,7 @@ REASON = "No space left on device"
 UNWRITTEN = 4
 """The exit code of pgdrive."""
 LOAD = ("-n", "-S")
-WRONG = """
-name = "wrong"
-[target.here]
-kind = "embedded"
-version = "18"
-[workload]
-scripts = ["select-only"]
-[sweep]
-clients = [1000000]
-[trial]
-duration = "1s"
-"""
+WRONG = small_plan(sweep="clients = [1000000]")
 
 
 def ran(shell: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.copied_package import copy_package, pgdyno, python
+from tests.unit.plan_sample import small_plan
 
 OTHER_SUBJECTS = (
     "test_analyse_compare.py", "test_analyse_price.py", "test_audit.py", "test_audit_special_cases.py",
@@ -57,8 +58,7 @@ for plan in sys.argv[1:at]:
     on = ["--on", "embedded"] if plan in sys.argv[at:] else []
     app(["plan", "check", plan, *on], prog_name="pgdyno", standalone_mode=False)
 """
-TPCH = RENTED.replace('"rds"', '"embedded"').replace('instance = "db.m7g.large"\n', "")
-TPCH = TPCH.replace('scripts = ["select-only"]', 'name = "tpch"\nscale_factor = 0.1')
+TPCH = small_plan('name = "tpch"\nscale_factor = 0.1', "clients = 2", "repeats = 3")
 
 
 def remove_amazon(package: Path) -> None:

@@ -15,6 +15,7 @@ from pgdyno.commands.comparison.ab_answer import measure_and_answer
 from pgdyno.commands.support.carry_out import How, Output, run_plan
 from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
+from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan
 from pgdyno.prepare import Dataset
 from pgdyno.store import load_run, query
@@ -283,6 +284,16 @@ def test_an_answer_is_printed_although_its_report_cannot_be_written(dsn: str, fo
     with pytest.raises(StoreError, match="file name too long"):
         run_plan("plan.toml", ["trial.repeats=1"], how_to_run(html=html, text=True))
     assert "jit" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_the_saved_plan_is_the_one_that_ran_within_a_budget(dsn: str) -> None:
+    measure_and_answer(
+        question("SELECT 1;\n", dsn=[dsn], duration="500ms", pairs="6..20"),
+        how_to_run(save=Path("plan.toml"), budget="60s"),
+    )
+    (run,) = Path("runs").iterdir()
+    assert load_plan("plan.toml").plan.trial.repeats == load_run(run).manifest.plan["trial"]["repeats"]
 
 
 @pytest.mark.usefixtures("dsn")

@@ -194,15 +194,6 @@ def test_after_sigkill_the_next_run_removes_what_was_left(warm_home: Home, tmp_p
     assert list(warm_home.instances.iterdir()) == []
 
 
-@pytest.mark.long
-def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
-    words = ["run", str(plan(clients="1", **SELECT_ONLY)), "--set", "target.a.keep_data=true"]
-    first, second = (pgdyno(warm_home, tmp_path, *words) for _ in range(2))
-    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    assert "loading pgbench at scale 1" in first.stderr
-    assert "loading pgbench" not in second.stderr
-
-
 # ---- runs that are refused, and those while another pgdyno measures on the same host ----
 
 

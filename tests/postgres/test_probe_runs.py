@@ -45,27 +45,18 @@ def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None
     return the_run(tmp_path)
 
 
-QUERIES = """\
-[[probe.query]]
-name = "history"
-sql = "SELECT count(*) FROM pgbench_history"
-every = "200ms"
-[[probe.query]]
-name = "slow"
-sql = "SELECT 1 FROM pg_sleep(0.07)"
-[[probe.query]]
-name = "nothing"
-sql = "SELECT NULL::int"
-[[probe.query]]
-name = "absent"
-sql = "SELECT count(*) FROM no_such_table"
-[[probe.query]]
-name = "writes"
-sql = "SELECT length(query_to_xml('TRUNCATE pgbench_history', true, false, '')::text)"
-[[probe.query]]
-name = "words"
-sql = "SELECT 'some'"
-"""
+QUERIES = "".join(
+    f'[[probe.query]]\nname = "{name}"\nsql = "{sql}"\n'
+    for name, sql in (
+        ("slow", "SELECT 1 FROM pg_sleep(0.07)"),
+        ("nothing", "SELECT NULL::int"),
+        ("absent", "SELECT count(*) FROM no_such_table"),
+        ("writes", "SELECT length(query_to_xml('TRUNCATE pgbench_history', true, false, '')::text)"),
+        ("words", "SELECT 'some'"),
+        ("history", "SELECT count(*) FROM pgbench_history"),
+    )
+)
+QUERIES += 'every = "200ms"\n'
 
 
 def test_the_server_s_seconds_are_the_load_s_and_queries_of_the_plan_become_series(

@@ -21,31 +21,18 @@ from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import LOCK_KEY, server_in_use
 from tests.postgres.far_server import PASSWORD, dsn, far, fetch
+from tests.postgres.runs import fast_plan
 from tests.postgres.servers import execute, opened, preparer, rows, value
 from tests.present import present
 
 SMALL = Dataset("pgbench", 1)
-PLAN = """\
-name = "far"
-[target.theirs]
-kind = "dsn"
-dsn = "{dsn}"
-password_env = "BENCH_PASSWORD"
-database = "measured"
-[target.theirs.settings]
-work_mem = "7MB"
-[workload]
-scripts = ["tpcb-like"]
-scale = 1
-[sweep]
-clients = 2
-[trial]
-transactions = 50
-repeats = 2
-[reset]
-checkpoint = {checkpoint}
-method = "template"
-"""
+PLAN = fast_plan(
+    'scripts = ["tpcb-like"]\nscale = 1',
+    "clients = 2",
+    'transactions = 50\nrepeats = 2\n[reset]\ncheckpoint = {checkpoint}\nmethod = "template"',
+    ["theirs"],
+    'kind = "dsn"\ndsn = "{dsn}"\npassword_env = "BENCH_PASSWORD"\ndatabase = "measured"\nsettings.work_mem = "7MB"',
+)
 
 
 def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,5 +291,5 @@ def test_missing_privileges_of_the_role_are_reported_with_the_line(theirs: Serve
     with pytest.raises(PlanError) as caught:
         run(theirs, tmp_path, checkpoint="true")
     (problem,) = caught.value.problems
-    assert (problem.path, problem.line) == ("reset.checkpoint", 18)
+    assert (problem.path, problem.line) == ("reset.checkpoint", 17)
     assert not (tmp_path / "runs").exists()

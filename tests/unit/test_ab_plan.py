@@ -19,6 +19,7 @@ from pgdyno.plan.output.new import write_new_plan
 from pgdyno.plan.trials import planned_trials
 from pgdyno.targets.connection import given_parameters
 from pgdyno.targets.server import session_options
+from tests.unit.plan_sample import small_plan
 from tests.unprivileged import unprivileged
 
 QUIET = Output(html=None, csv=None, quiet=True, json=True)
@@ -210,25 +211,11 @@ def test_settings_of_an_existing_database_are_those_of_its_sessions(folder: Path
         assert remedy in str({problem.path: problem.hint for problem in caught.value.problems}[path])
 
 
-EXISTING = """\
-name = "far"
-[target.app]
-kind = "dsn"
-dsn = "host=db"
-database = "app"
-allow_existing = true
-{target}
-[workload]
-scripts = ["q.sql"]
-dataset = "none"
-[sweep]
-clients = 2
-{sweep}
-[trial]
-duration = "1s"
-[reset]
-checkpoint = false
-"""
+EXISTING = small_plan('scripts = ["q.sql"]\ndataset = "none"', "clients = 2\n{sweep}", app="18").replace(
+    'kind = "embedded"\nversion = "18"',
+    'kind = "dsn"\ndsn = "host=db"\ndatabase = "app"\nallow_existing = true\n{target}',
+)
+EXISTING += "[reset]\ncheckpoint = false\n"
 
 
 def test_names_of_settings_that_differ_only_in_case_are_refused_in_plans(folder: Path) -> None:

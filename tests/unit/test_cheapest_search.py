@@ -12,51 +12,27 @@ from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.time_budget.time_and_disk import trial_count
 from pgdyno.records import Outcome, Point, TrialRecord
 from tests.present import present
-from tests.unit.plan_sample import load, refuse
+from tests.unit.plan_sample import load, refuse, small_plan
 from tests.unit.test_search_trials import record
 
 PRICES = {"s": 1, "m": 2, "l": 4, "other": 3, "tie": 2}
-HEAD = """\
-name = "mine"
-[price]
-currency = "EUR"
-date = 2026-11-01
-years = 1
-"""
-TAIL = """\
-[workload]
-scripts = ["tpcb-like", "select-only@9"]
-[sweep]
-clients = 4
-rate = 100
-[trial]
-duration = "10s"
-[search]
-find = "cheapest"
-latency = "p99 < 10ms"
-families = [["s", "m", "l"]]
-"""
-PLAN = (
-    HEAD
-    + "".join(f"[price.target.{name}]\nhourly = [{{ amount = {price} }}]\n" for name, price in PRICES.items())
-    + "".join(f'[target.{name}]\nkind = "embedded"\nversion = "18"\n' for name in PRICES)
-    + TAIL
-)
-RENTED = (
-    'name = "mine"\n'
-    + "".join(
-        f'[target.{name}]\nkind = "rds"\nversion = "18"\ninstance = "{instance}"\nstorage = "{storage}"\n'
-        for name, instance, storage in (
-            ("two", "db.m7g.2xlarge", "20GB"),
-            ("large", "db.m7g.large", "20GB"),
-            ("one", "db.m7g.xlarge", "20GB"),
-            ("more", "db.m7g.xlarge", "40GB"),
-            ("r", "db.r7g.large", "20GB"),
-            ("metal", "db.m7g.metal", "20GB"),
-        )
+LOAD = ('scripts = ["tpcb-like", "select-only@9"]', "clients = 4\nrate = 100")
+SEARCH = '[search]\nfind = "cheapest"\nlatency = "p99 < 10ms"\n'
+PRICE = '[price]\ncurrency = "EUR"\ndate = 2026-11-01\nyears = 1\n'
+PLAN = small_plan(*LOAD, **dict.fromkeys(PRICES, "18")) + SEARCH + 'families = [["s", "m", "l"]]\n' + PRICE
+PLAN += "".join(f"[price.target.{name}]\nhourly = [{{ amount = {price} }}]\n" for name, price in PRICES.items())
+RENTED = "".join(
+    f'[target.{name}]\nkind = "rds"\nversion = "18"\ninstance = "db.{instance}"\nstorage = "{storage}"\n'
+    for name, instance, storage in (
+        ("two", "m7g.2xlarge", "20GB"),
+        ("large", "m7g.large", "20GB"),
+        ("one", "m7g.xlarge", "20GB"),
+        ("more", "m7g.xlarge", "40GB"),
+        ("r", "r7g.large", "20GB"),
+        ("metal", "m7g.metal", "20GB"),
     )
-    + TAIL.replace('families = [["s", "m", "l"]]\n', "")
 )
+RENTED = small_plan(*LOAD).replace('[target.pg18]\nkind = "embedded"\nversion = "18"\n', RENTED) + SEARCH
 
 
 def trials(target: str, *p99_ms: float, served: Sequence[int] = (), failed: bool = False) -> list[TrialRecord]:
@@ -122,7 +98,7 @@ def test_a_plan_without_one_promise_or_prices_is_refused(tmp_path: Path) -> None
         ),
         (RENTED.replace('"20GB"\n', '"20GB"\ninstead = ["db.m7g.xlarge"]\n', 1), "target.two.instead", "other than"),
         (
-            RENTED + '[target.mine]\nkind = "dsn"\ndsn = "host=db"\n' + HEAD.partition("\n")[2]
+            RENTED + '[target.mine]\nkind = "dsn"\ndsn = "host=db"\n' + PRICE
             + "".join(f"[price.target.{name}]\n" for name in ("two", "large", "one", "more", "r", "metal")),
             "target.mine",
             "has no price",

@@ -21,28 +21,15 @@ from pgdyno.targets import Home
 from tests.unit.audit_sample import own
 from tests.unit.plan_sample import loaded, small_plan
 
-PLAN = """\
-name = "two"
-[target.a]
-kind = "embedded"
-version = "17"
-settings = {{ shared_buffers = "2GB", fsync = "{fsync}" }}
-[target.b]
-kind = "embedded"
-version = "18"
-keep_data = true
+OF_B = """keep_data = true
 connect = "tcp"
-settings = {{ Shared_Buffers = 1000, max_wal_size = "3GB", huge_pages = "yes" }}
-[workload]
-scripts = ["{script}"]
-[sweep]
-clients = [4, 32]
-scale = [1, 10]
-[trial]
-duration = "1s"
-[reset]
-method = "{method}"
-"""
+settings = {{ Shared_Buffers = 1000, max_wal_size = "3GB", huge_pages = "yes" }}"""
+PLAN = (
+    small_plan('scripts = ["{script}"]', "clients = [4, 32]\nscale = [1, 10]", a="17", b="18")
+    .replace('"17"', '"17"\nsettings = {{ shared_buffers = "2GB", fsync = "{fsync}" }}')
+    .replace('"18"', f'"18"\n{OF_B}')
+    + '[reset]\nmethod = "{method}"\n'
+)
 
 
 def swept(folder: Path, sweep: str, more: str = "") -> Needs:
