@@ -9,29 +9,28 @@ import pytest
 
 import audit_page
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
-from pgdyno.audit.subject import AuditRun
+from pgdyno.audit.finding import Rule
 from pgdyno.importers.write import import_files
 from pgdyno.records import ErrorCount
 from pgdyno.records.probe import OverSshRecord
 from pgdyno.store import load_run
-from tests.unit.audit_cases import CASES, CLAIM, NOTE, failed_in
+from tests.unit.audit_cases import BY_RULE, CLAIM, NOTE, failed_in
 from tests.unit.audit_disturbed import on_host, ran, rated
 from tests.unit.audit_sample import OTHER, ROW, Row, changed, each_second, of, own, probed, rows_run
 
 
-@pytest.mark.parametrize(
-    ("rule", "severity", "triggers", "nearly"), CASES, ids=[f"{at}-{each[0]}" for at, each in enumerate(CASES)]
-)
-def test_a_rule_speaks_when_it_should_and_only_then(
-    rule: str, severity: Severity, triggers: AuditRun, nearly: AuditRun
-) -> None:
-    found = [finding for finding in of(rule, triggers) if finding.checked]
-    assert worst(found) is severity
-    heaviest = next(finding for finding in found if finding.severity is severity)
-    assert heaviest.evidence
-    assert all(each.at and each.figures for each in heaviest.evidence)
-    assert heaviest.advice or heaviest.rule in ("durability", "clock")
-    assert [finding.message for finding in audit(nearly, [each for each in RULES if each.id == rule])] == []
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_speaks_when_it_should_and_only_then(rule: Rule) -> None:
+    cases = BY_RULE[rule.id]()
+    for severity, triggers, nearly in cases:
+        found = [finding for finding in of(rule.id, triggers) if finding.checked]
+        assert worst(found) is severity
+        heaviest = next(finding for finding in found if finding.severity is severity)
+        assert heaviest.evidence
+        assert all(each.at and each.figures for each in heaviest.evidence)
+        assert heaviest.advice or heaviest.rule in ("durability", "clock")
+        assert [finding.message for finding in audit(nearly, [rule])] == []
+    assert max((severity for severity, *_ in cases), key=list(Severity).index) is rule.worst
 
 
 def test_failed_transactions_are_told_with_the_most_frequent_message() -> None:
@@ -45,9 +44,7 @@ def test_failed_transactions_are_told_with_the_most_frequent_message() -> None:
 
 
 def test_every_rule_has_a_case_and_a_line_of_the_reference() -> None:
-    assert {rule for rule, *_ in CASES} == {rule.id for rule in RULES}
-    heaviest = {rule: max((c[1] for c in CASES if c[0] == rule), key=list(Severity).index) for rule, *_ in CASES}
-    assert heaviest == {rule.id: rule.worst for rule in RULES}
+    assert BY_RULE.keys() == {rule.id for rule in RULES}
     listed = re.findall(r"^\| `([\w-]+)` \|", audit_page.page(), re.MULTILINE)
     assert listed == [rule.id for rule in RULES]
 
