@@ -1,5 +1,6 @@
 """Lines, fields and files are limited, with errors that name them; reading takes time in proportion to the length."""
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -121,14 +122,18 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 def assert_grows_with_size(work: Callable[[int], object], small: int, large: int, most: float) -> None:
     """Fails if `large` takes more than `most` times as long as `small`.
 
-    The least of three counts, because what else happens only adds: a collection of garbage takes 0.2 s. What takes
-    less than a clock can tell counts as a millisecond.
+    The least of three counts, because what else happens only adds. What takes less than a clock can tell counts as a
+    millisecond.
     """
 
     def seconds(size: int) -> float:
+        # a collection of garbage takes up to 0.2 s, and only `large` has enough objects for one
+        gc.disable()
         began = time.process_time()
         work(size)
-        return time.process_time() - began
+        took = time.process_time() - began
+        gc.enable()
+        return took
 
     pairs = [(seconds(small), seconds(large)) for _ in range(3)]
     assert min(after for _, after in pairs) / max(min(before for before, _ in pairs), 0.001) < most
