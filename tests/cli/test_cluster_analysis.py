@@ -158,9 +158,9 @@ import sys, time
 from functools import partial
 from pathlib import Path
 from tests.cli.test_cluster_analysis import waiting
-from pgdyno.commands.support.each_run import over
+from pgdyno.commands.support.each_run import executor_for
 if __name__ == "__main__":
-    with over(["local:2"]) as way:
+    with executor_for(["local:2"]) as way:
         print(*way(partial(waiting, Path(sys.argv[1])), range(4)))
 """
 

@@ -203,3 +203,12 @@ def test_the_page_of_the_analysis_names_functions_that_exist() -> None:
     for name in named:
         module, _, function = name.rpartition(".")
         assert hasattr(import_module(f"pgdyno.analyse.{module}"), function), name
+
+
+def test_programs_in_the_docs_import_what_exists() -> None:
+    texts = [each.read_text() for each in (ROOT / "docs").rglob("*.md")]
+    lines = [line for text in texts for line in re.findall(r"^from (pgdyno[.\w]*) import (.+)$", text, re.MULTILINE)]
+    assert len(lines) >= 3
+    missing = [(module, name) for module, names in lines for name in names.split(", ")
+               if not hasattr(import_module(module), name)]  # fmt: skip
+    assert missing == []
