@@ -107,6 +107,8 @@ class TlsServer(OwnServer):
         file = f"{self.folder}/own/{name}"
         lines = f"ssl_cert_file = '{file}.crt'\nssl_key_file = '{file}.key'\n"
         (self.data / "certificate.conf").write_text(lines)
+        # the server's user reads it, whatever the umask is
+        (self.data / "certificate.conf").chmod(0o644)
         self.certificate = name
         if self.is_running():
             self.value("SELECT pg_reload_conf()")
