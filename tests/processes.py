@@ -28,16 +28,6 @@ def command_line(pid: int) -> bytes:
     return b""
 
 
-def children(pid: int) -> list[int]:
-    """Returns the processes that its threads have started and not yet waited for."""
-    found: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return found
-
-
 def send_signal(number: int, pids: Iterable[int]) -> None:
     """Sends a signal to those of the processes that have not ended."""
     for pid in pids:

@@ -51,7 +51,7 @@ def test_the_zone_comes_from_a_metadata_service_that_is_switched_on(
         monkeypatch.setenv(location.DISABLED, "true")
         assert own_zone() is None
         monkeypatch.delenv(location.DISABLED)
-        # a service that answers otherwise is none
+        # any other answer means that the service is not there
         monkeypatch.setattr(Handler, "do_PUT", lambda self: self._answer(403, "no"))
         assert own_zone() is None
     location.own_zone.cache_clear()

@@ -94,7 +94,7 @@ def null(tmp_path: Path) -> Iterator[NullServer]:
         server.__exit__(None, None, None)
 
 
-def processed(done: subprocess.CompletedProcess[str]) -> str:
+def processed_count(done: subprocess.CompletedProcess[str]) -> str:
     assert "actually processed: " in done.stdout, done.stderr
     return done.stdout.split("actually processed: ")[1].splitlines()[0]
 

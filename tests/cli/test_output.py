@@ -20,7 +20,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import TargetRecord
 from pgdyno.safe_output import json_text, print_json
 from pgdyno.store import RunFolder
-from tests.cli.conftest import BIN, NullServer, Run, end_event, processed, show_in_terminal
+from tests.cli.conftest import BIN, NullServer, Run, end_event, processed_count, show_in_terminal
 from tests.run_program import run_program
 from tests.unit.plan_sample import small_plan
 from tests.unit.store_sample import add_trial, sample_manifest
@@ -217,7 +217,7 @@ def test_events_on_a_full_disk_stop_the_load(run: Run, null: NullServer, small_d
     assert f'pgdrive: error: could not write events to "{file}": {REASON}' in done.stderr
     assert "interrupted" not in done.stderr
     if not file.is_symlink():
-        assert int(processed(done)) > 0
+        assert int(processed_count(done)) > 0
         assert "stopped because events could not be written; the above results are incomplete" in done.stderr
         events = file.read_text().splitlines()
         assert json.loads(events[0])["event"] == "start"
@@ -236,7 +236,7 @@ def test_a_load_goes_on_without_its_histogram_log(run: Run, null: NullServer, sm
     assert done.stderr.count(f'pgdrive: error: could not write the histogram log to "{file}": {REASON}') == 1
     assert "events" not in done.stderr
     assert "interrupted" not in done.stderr
-    assert int(processed(done)) > 0
+    assert int(processed_count(done)) > 0
     results = json.loads(json_file.read_text())
     assert (results["outcome"], results["exit_code"]) == ("finished", UNWRITTEN)
     assert results["measured_s"] >= 1
@@ -258,7 +258,7 @@ def test_events_results_and_a_log_that_cannot_be_written(run: Run, null: NullSer
         done = run("pgdrive", *options, "-t5", f"--json={FULL}", env=env)
         assert done.returncode == UNWRITTEN
         assert f'pgdrive: error: could not write the results to "{FULL}": {REASON}' in done.stderr
-        assert processed(done) == "5/5"
+        assert processed_count(done) == "5/5"
     assert end_event(events)["exit_code"] == UNWRITTEN
     prefix = tmp_path / "log"
     # the name of a log ends in the process's number
@@ -268,7 +268,7 @@ def test_events_results_and_a_log_that_cannot_be_written(run: Run, null: NullSer
     assert done.returncode == UNWRITTEN
     assert f'pgdrive: error: could not write the log to "{prefix}.' in done.stderr
     assert done.stderr.count(REASON) == 1
-    assert processed(done) == "500/500"
+    assert processed_count(done) == "500/500"
 
 
 def test_standard_output_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import BIN, Null, NullServer, Run, end_event, null_server, processed, read_events
+from tests.cli.conftest import BIN, Null, NullServer, Run, end_event, null_server, processed_count, read_events
 from tests.load_recount import PGDRIVE, start_load
 from tests.run_program import run_program
 from tests.seccomp import refusing
@@ -171,7 +171,7 @@ def test_fixed_pauses_bound_the_count(run: Run, null: NullServer, tmp_path: Path
     done = run("pgdrive", *args, f"--events={tmp_path}/events", "--json=results.json", env=null().env)
     assert done.returncode == 0, done.stderr
     # keying first: none before 50 ms, and at least 200 ms from one start to the next
-    assert 5 <= int(processed(done)) <= 5 * 5
+    assert 5 <= int(processed_count(done)) <= 5 * 5
     start = read_events(tmp_path / "events")[0]
     assert start["scripts"][0]["keying_time"] == {"distribution": "fixed", "mean_s": 0.05}
     end = end_event(tmp_path / "events")

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cli.conftest import BIN, SCALE, Null, NullServer, Run, null_server, processed
+from tests.cli.conftest import BIN, SCALE, Null, NullServer, Run, null_server, processed_count
 from tests.cli.hostile import message
 from tests.load_recount import start_load
 from tests.present import present
@@ -36,7 +36,7 @@ def test_pgbenchs_scripts_run_in_every_protocol(run: Run, null: NullServer) -> N
             env = {**server.env, "PGHOST": "127.0.0.1"} if protocol == "simple" else server.env
             done = run("pgdrive", "-b", script, "-M", protocol, "-c", "5", "-t", "40", env=env)
             assert done.returncode == 0, done.stderr
-            assert processed(done) == "200/200"
+            assert processed_count(done) == "200/200"
             assert f"scaling factor: {SCALE}" in done.stdout
             assert "partition" not in done.stdout
     tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
@@ -111,7 +111,7 @@ def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: NullServer) ->
     server = null("--error-every=15")
     done = run("pgdrive", "-n", "-c", "1", "-t", "30", "--max-tries=5", env=server.env)
     assert done.returncode == 0, done.stderr
-    assert processed(done) == "30/30"
+    assert processed_count(done) == "30/30"
     assert "number of transactions retried: 0 " not in done.stdout
     assert "number of transactions retried: " in done.stdout
 

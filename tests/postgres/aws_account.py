@@ -1,4 +1,4 @@
-"""A simulated Amazon account with real servers behind its addresses, and runs of pgdyno that rent from it."""
+"""A simulated Amazon account whose addresses lead to real servers, and runs of pgdyno that rent from it."""
 
 import getpass
 import shutil

@@ -15,12 +15,13 @@ from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
 from pgdyno.records import Point, Preparation
 from pgdyno.targets import Home, Server
+from pgdyno.targets.cluster.processes import descendants, identify
 from pgdyno.targets.dsn.schema import DsnTarget
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import fast_plan, pgdyno, pgdyno_process, postmasters, the_run
 from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.present import present
-from tests.processes import children, command_line
+from tests.processes import command_line
 from tests.waiting import PATIENCE_S, wait_until
 
 SCHEMA = """\
@@ -217,8 +218,8 @@ def test_over_the_network_only_a_database_of_its_own_is_replaced(
 
 def is_selecting(home: Home) -> bool:
     """Whether a backend of a server of `home` runs a query, by its title."""
-    backends = [each for postmaster in postmasters(home) for each in children(postmaster)]
-    return any(b" SELECT" in command_line(each) for each in backends)
+    backends = [each for leader in filter(None, map(identify, postmasters(home))) for each in descendants(leader)]
+    return any(b" SELECT" in command_line(each.pid) for each in backends)
 
 
 def test_a_load_can_be_stopped(warm_home: Home, tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def content(server: OwnServer, database: str) -> dict[str, list[tuple[object, ..
         }
 
 
-def replayed(home: Home, folder: Path, server: OwnServer) -> ReplayFigures:
+def replay_figures(home: Home, folder: Path, server: OwnServer) -> ReplayFigures:
     """Replay the capture `shop` on the database `copy`, whose sequences are elsewhere."""
     make(server, "copy", ELSEWHERE)
     changes = (f"target.copy.dsn={dsn(server, 'copy')}", "target.copy.database=copy", "probe.enabled=false")
@@ -256,7 +256,7 @@ def test_the_copy_says_what_the_shop_says(server: OwnServer, home: Home, tmp_pat
     with proxied(home, tmp_path, dsn(server, "shop"), "--values", values) as (capture, proxy):
         Shop(proxy).run(sessions=6, transactions=60)
         ended(capture)
-    figures = replayed(home, tmp_path, server)
+    figures = replay_figures(home, tmp_path, server)
     shop, copy = content(server, "shop"), content(server, "copy")
     assert all(shop.values())
     if values == "anonymised":

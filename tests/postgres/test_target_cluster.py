@@ -27,7 +27,7 @@ from tests.postgres.servers import embedded, execute, opened, preparer, rows, va
 from tests.present import present
 
 
-def placed(**environment: object) -> EmbeddedTarget:
+def target_at(**environment: object) -> EmbeddedTarget:
     return embedded(environment=environment)
 
 
@@ -46,7 +46,7 @@ def only_precious(*paths: Path) -> bool:
 def test_data_and_wal_on_paths_of_the_plan(home: Home, scratch: Path) -> None:
     data, wal = folder(scratch, "data"), folder(scratch, "wal")
     variables = {"MALLOC_ARENA_MAX": 2, "TZ": "Asia/Tokyo"}
-    with opened(home, placed(data=str(data), wal=str(wal), variables=variables)) as server:
+    with opened(home, target_at(data=str(data), wal=str(wal), variables=variables)) as server:
         assert server.data_directory.parent.parent == data
         link = server.data_directory / "pg_wal"
         assert link.is_symlink()
@@ -65,12 +65,12 @@ def test_data_and_wal_on_paths_of_the_plan(home: Home, scratch: Path) -> None:
 
 
 def test_memory_without_and_of_a_size(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened(home, placed(data="tmpfs")) as server:
+    with opened(home, target_at(data="tmpfs")) as server:
         place = server.data_directory.parent
         assert place.parent == Path("/dev/shm")
         assert server.facts().data_checksums
     assert not place.exists()
-    sized = placed(data="tmpfs", tmpfs_size="300MB")
+    sized = target_at(data="tmpfs", tmpfs_size="300MB")
     with opened(home, sized) as server:
         place = server.data_directory.parent
         if os.path.ismount(place):
@@ -94,7 +94,7 @@ def test_a_path_that_is_closed_to_the_servers_user(home: Home, scratch: Path) ->
     closed = folder(scratch, "closed")
     closed.chmod(0o700)
     said = f"cannot put files of a server in {closed}: {closed} is closed to user nobody"
-    with pytest.raises(TargetError, match=said), opened(home, placed(data=str(closed))):
+    with pytest.raises(TargetError, match=said), opened(home, target_at(data=str(closed))):
         pass
     assert only_precious(closed)
 
@@ -114,14 +114,14 @@ def leave_by_a_killed_run(home: Home, spec: EmbeddedTarget) -> Path:
 
 def test_remains_of_a_killed_run_outside_the_home_are_removed(warm_home: Home, scratch: Path) -> None:
     data, wal = folder(scratch, "data"), folder(scratch, "wal")
-    place = leave_by_a_killed_run(warm_home, placed(data=str(data), wal=str(wal)))
+    place = leave_by_a_killed_run(warm_home, target_at(data=str(data), wal=str(wal)))
     assert place.parent == data
     (said,) = sweep_leftovers(warm_home)
     # the server itself ends with its pgdyno, sooner or later than this
     assert " of target t, left by process " in str(said)
     assert servers_in(place / "data") == []
     assert only_precious(data, wal)
-    place = leave_by_a_killed_run(warm_home, placed(data="tmpfs", tmpfs_size="300MB"))
+    place = leave_by_a_killed_run(warm_home, target_at(data="tmpfs", tmpfs_size="300MB"))
     assert len(sweep_leftovers(warm_home)) == 1
     assert not place.exists()
     assert str(warm_home.root) not in Path("/proc/mounts").read_text()

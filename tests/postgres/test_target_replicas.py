@@ -242,7 +242,7 @@ def write(server: Server) -> None:
     )
 
 
-def watched(server: Server) -> LagWatch:
+def watch_lag(server: Server) -> LagWatch:
     return LagWatch(server.address, server.replica_names(), is_logical=server.has_subscriber)
 
 
@@ -260,7 +260,7 @@ def test_a_subscriber_of_any_version_follows_and_is_renewed_with_the_tables(
             assert step(trials.prepare(SMALL), "replicas").startswith("1: ")
             assert on_replica(server, SUMS) == "0 0 100000"
             assert on_replica(server, "SHOW work_mem") == "9MB"
-            with watched(server) as watch:
+            with watch_lag(server) as watch:
                 write(server)
                 wait_until(lambda: on_replica(server, SUMS) == "700 50 100000")
                 assert step(preparer(server).prepare(SMALL), "replicas") == "they were there"
@@ -275,7 +275,7 @@ def test_the_lag_of_a_subscriber_is_the_age_of_what_it_does_not_show(home: Home)
     streamed = {"options": {"streaming": "parallel", "binary": "true"}}
     with opened(home, spec_with_subscriber("18", **streamed)) as server:
         preparer(server).prepare(SMALL)
-        with server.replica_addresses()[0].connect(server.dbname) as blocker, watched(server) as watch:
+        with server.replica_addresses()[0].connect(server.dbname) as blocker, watch_lag(server) as watch:
             blocker.execute("BEGIN; LOCK pgbench_history")
             write(server)
             wait_until(lambda: (watch.lags()[0].replay_lag_last_s or 0) > 1.5)

@@ -445,7 +445,7 @@ def test_the_server_counts_until_the_last_ends(
 
 
 def test_a_delivery_that_hangs_is_given_up_and_canceled(hammerdb: Loaded) -> None:
-    # only the other profile delivers behind the terminals' backs; its tables are the same
+    # only the other profile runs deliveries in the background; its tables are the same
     place = hammerdb.place
     comment_on(place, place.comment().replace('"hammerdb-6.1.1"', '"spec"'))
     with place.connect(autocommit=False) as blocker:

@@ -14,13 +14,15 @@ import pytest
 
 from pgdyno.targets import Server, response_limits
 from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.cluster.processes import descendants, identify
 from pgdyno.targets.connection import Address
 from pgdyno.watch.find_server import WatchedServer
 from pgdyno.watch.polling import Polling
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay, SilentProxy
 from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
-from tests.processes import children, command_line
+from tests.present import present
+from tests.processes import command_line
 from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -69,7 +71,7 @@ def test_json_is_an_object_a_second_with_true_figures_and_no_process_has_the_pas
     with objects({"PGPASSWORD": loaded.password}, uri) as told:
         first = told.wait_for(is_whole)
         second = told.wait_for(lambda _: True)
-        lines = [command_line(pid) for pid in children(told.process.pid)]
+        lines = [command_line(each.pid) for each in descendants(present(identify(told.process.pid)))]
     assert any(b"pgprobe" in line for line in lines)
     assert not any(loaded.password.encode() in line for line in lines)
     assert first["v"] == 1

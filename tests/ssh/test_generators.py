@@ -16,7 +16,9 @@ from pgdyno.generators.merge_events import Event
 from pgdyno.generators.ssh_hosts import SshGenerator
 from pgdyno.programs import find_engine
 from pgdyno.remote.remote_host import RemoteHost
-from tests.processes import children, command_line, find_processes, send_signal
+from pgdyno.targets.cluster.processes import descendants, identify
+from tests.present import present
+from tests.processes import command_line, find_processes, send_signal
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import wait_until
 
@@ -99,10 +101,8 @@ def test_hosts_are_one(cluster: Cluster, environment: dict[str, str], tmp_path: 
 
 
 def sessions(sshd: Sshd) -> list[int]:
-    found = [sshd.process.pid]
-    for pid in found:
-        found += children(pid)
-    return [pid for pid in found[1:] if b"sshd" in command_line(pid)]
+    below = descendants(present(identify(sshd.process.pid)))
+    return [each.pid for each in below if b"sshd" in command_line(each.pid)]
 
 
 def test_a_host_that_does_not_answer_loses_its_lease_and_comes_back(

@@ -289,15 +289,15 @@ def test_huge_pages(tmp_path: Path) -> None:
         assert check.verdict == verdict
         assert verdict != "stop" or "vm.nr_hugepages=2253" in check.change
 
-    def asked(more: dict[str, str], **pages: int) -> Check:
+    def check_pages(more: dict[str, str], **pages: int) -> Check:
         values = {"MemTotal": SIXTEEN, "Hugepagesize": 2048, **{f"HugePages_{name}": n for name, n in pages.items()}}
         return memory.huge_pages(tree(tmp_path, meminfo(**values) | more), needs(GIB // 8, huge_pages="on"))
 
     # 990 are in use or promised, and 1.1 times 128 MiB are 71
-    assert asked({}, Total=1000, Free=50, Rsvd=40).change.startswith("sysctl vm.nr_hugepages=1061 ")
+    assert check_pages({}, Total=1000, Free=50, Rsvd=40).change.startswith("sysctl vm.nr_hugepages=1061 ")
     # those that the kernel has added
     added = {"proc/sys/vm/nr_overcommit_hugepages": "100\n"}
-    assert asked(added, Total=100, Free=0, Surp=100).verdict == "stop"
+    assert check_pages(added, Total=100, Free=0, Surp=100).verdict == "stop"
     for enabled, defrag, verdict in (
         ("always [madvise] never", "always [madvise] never", "good"),
         ("always madvise [never]", "[always] madvise", "good"),

@@ -288,7 +288,7 @@ def test_repeats_take_turns_at_instances_and_impossible_ones_are_refused(tmp_pat
         assert any(each.path == at and message in each.message for each in found), found
 
 
-def instanced(base: list[float], other: list[float], count: int, *, same_servers: bool = False) -> Arms:
+def arms_on_instances(base: list[float], other: list[float], count: int, *, same_servers: bool = False) -> Arms:
     arms = arms_of((base, other))
     turns = {repeat: (repeat - 1) % count + 1 for repeat in range(1, len(base) + 1)}
     points = tuple(dataclasses.replace(point, instances=(turns, turns)) for point in arms.points)
@@ -306,7 +306,10 @@ def test_two_draws_of_one_pool_are_no_difference() -> None:
             [1_000 * float(factor) * math.exp(float(random.normal(0, 0.001))) for factor in np.tile(drawn, 4)]
             for drawn in (random.choice(pool, 3), random.choice(pool, 3))
         ]
-        for name, of in (("instances", instanced(arms[0], arms[1], 3)), ("trials", arms_of((arms[0], arms[1])))):
+        for name, of in (
+            ("instances", arms_on_instances(arms[0], arms[1], 3)),
+            ("trials", arms_of((arms[0], arms[1]))),
+        ):
             (found,) = compare([of])
             claims[name] += found.points[0].verdict in (Verdict.FASTER, Verdict.SLOWER)
     assert claims["instances"] <= 10
@@ -315,10 +318,10 @@ def test_two_draws_of_one_pool_are_no_difference() -> None:
 
 def test_two_settings_are_compared_on_each_instance() -> None:
     slow_first = [900.0, 1_000.0, 1_100.0] * 2
-    (found,) = compare([instanced(slow_first, [each * 1.05 for each in slow_first], 3, same_servers=True)])
+    (found,) = compare([arms_on_instances(slow_first, [each * 1.05 for each in slow_first], 3, same_servers=True)])
     point = found.points[0]
     assert (point.verdict, point.instances, point.pairs) == (Verdict.FASTER, 3, 6)
-    (found,) = compare([instanced(slow_first, [each * 1.05 for each in slow_first], 3)])
+    (found,) = compare([arms_on_instances(slow_first, [each * 1.05 for each in slow_first], 3)])
     interval = present(found.points[0].interval)
     assert (found.points[0].verdict, interval.method) == (Verdict.INCONCLUSIVE, Method.INSTANCES)
     assert (found.points[0].new_run_pairs, (found.points[0].new_run_instances or 0) > 3) == (None, True)
@@ -328,7 +331,7 @@ def test_a_noise_floor_takes_an_instance_for_one_value_as_comparisons_do() -> No
     """Both arms drew one fast and two slower instances: nothing says that the next ones would be as alike."""
     figures = [1_000.0, 970.0, 940.0] * 4
     others = [each * (1 + 0.001 * (-1) ** at) for at, each in enumerate(figures)]
-    arms = instanced(figures, others, 3)
+    arms = arms_on_instances(figures, others, 3)
     found = noise_floor(arms)
     (compared,) = compare([arms])
     (noise,) = found.points

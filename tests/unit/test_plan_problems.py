@@ -182,7 +182,7 @@ def plan(tmp_path: Path) -> Path:
     return file
 
 
-def warned(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
+def warnings_of(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
     return [(each.path, each.message, each.hint or "") for each in load_plan(plan, overrides).warnings]
 
 
@@ -198,7 +198,7 @@ def test_empty_databases_and_settings_that_a_script_overrides_are_warned_of(plan
         plan.write_text(text[: text.index("[target")] + servers + text[text.index("[workload") :])
         message = "the load uses the database pgdyno, which pgdyno creates, without tables"
         remedy = 'to use your own, set database = "app" and allow_existing = true'
-        assert (("target.db", message, remedy) in warned(plan)) is warns
+        assert (("target.db", message, remedy) in warnings_of(plan)) is warns
     # a script that overrides a setting of the plan is named
     for statement, warns in (
         ("SET work_mem = '8MB';", True),
@@ -208,7 +208,7 @@ def test_empty_databases_and_settings_that_a_script_overrides_are_warned_of(plan
     ):
         (plan.parent / "q.sql").write_text(f"{statement}\nSELECT 1;\n")
         plan.write_text(TWO.replace("select-only", "q.sql"))
-        found = warned(plan, "sweep.settings.work_mem=['4MB', '64MB']")
+        found = warnings_of(plan, "sweep.settings.work_mem=['4MB', '64MB']")
         expected = ("sweep.settings.work_mem", "q.sql sets work_mem itself, which overrides this value")
         assert (expected in [each[:2] for each in found]) is warns
 
@@ -231,29 +231,29 @@ def test_only_what_cannot_answer_is_warned_of(plan: Path) -> None:
             "second target",
         ),
     ):
-        found = warned(source or plan, overrides)
+        found = warnings_of(source or plan, overrides)
         assert path in [each[0] for each in found]
         assert any(at == path and said.startswith(message) and hint in remedy for at, said, remedy in found)
         assert len(found) == 1 or "scale" in path
-    assert warned(plan) == warned("quick", "sweep.scale=[1,10]") == []
-    assert warned("quick", 'sweep.settings.max_connections="100 + clients"') == []
-    assert warned("quick", "sweep.clients=8", "sweep.rate=1000") == []
+    assert warnings_of(plan) == warnings_of("quick", "sweep.scale=[1,10]") == []
+    assert warnings_of("quick", 'sweep.settings.max_connections="100 + clients"') == []
+    assert warnings_of("quick", "sweep.clients=8", "sweep.rate=1000") == []
 
 
 def test_a_setting_that_the_older_version_lacks_is_warned_of(plan: Path) -> None:
-    ((field, message, hint),) = warned(plan, "target.pg16.settings.io_method=worker")
+    ((field, message, hint),) = warnings_of(plan, "target.pg16.settings.io_method=worker")
     assert field == "target.pg16.settings.io_method"
     assert message == "PostgreSQL 16 has no io_method (since 18): trials of target pg16 will fail"
     assert hint.endswith("remove it")
-    ((field, message, _),) = warned(plan, "target.pg18.settings.io_method=worker")
+    ((field, message, _),) = warnings_of(plan, "target.pg18.settings.io_method=worker")
     assert field == "target.pg18.settings.io_method"
     assert message.startswith(
         "target pg16, PostgreSQL 16, has no io_method (since 18): a difference between the targets "
     )
-    swept = warned(plan, 'sweep.settings.io_method=["sync","worker"]')
+    swept = warnings_of(plan, 'sweep.settings.io_method=["sync","worker"]')
     assert [each[0] for each in swept] == ["sweep.settings.io_method"]
-    assert warned(plan, "target.pg18.settings.work_mem=8MB") == []
-    ((field, message, _),) = warned(plan, "target.pg16.settings.wal_keep_segments=8")
+    assert warnings_of(plan, "target.pg18.settings.work_mem=8MB") == []
+    ((field, message, _),) = warnings_of(plan, "target.pg16.settings.wal_keep_segments=8")
     assert "PostgreSQL 16 has no wal_keep_segments (until 12)" in message
     for setting, major, why in (
         ("io_method", 17, "since 18"), ("io_method", 18, None), ("IO_Method", 10, "since 18"),
@@ -265,20 +265,20 @@ def test_a_setting_that_the_older_version_lacks_is_warned_of(plan: Path) -> None
 
 def test_writes_without_their_checkpoints_are_warned_of(plan: Path) -> None:
     scripts = 'workload.scripts=["tpcb-like"]'
-    ((field, message, hint),) = warned(plan, scripts)
+    ((field, message, hint),) = warnings_of(plan, scripts)
     assert field == "trial.duration"
     assert message == ("trials of 30s are shorter than a checkpoint cycle (5m00s): they write without a checkpoint")
     assert "measure 5m00s or longer" in hint
     assert 'do = "checkpoint"' in hint
-    assert warned(plan, scripts, "trial.duration=5m") == []
-    assert warned(plan, scripts, "sweep.settings.checkpoint_timeout=30s") == []
-    assert len(warned(plan, scripts, "target.pg18.settings.checkpoint_timeout=30s")) == 1
-    assert warned(plan, scripts, 'event=[{at="5s",do="checkpoint"}]') == []
+    assert warnings_of(plan, scripts, "trial.duration=5m") == []
+    assert warnings_of(plan, scripts, "sweep.settings.checkpoint_timeout=30s") == []
+    assert len(warnings_of(plan, scripts, "target.pg18.settings.checkpoint_timeout=30s")) == 1
+    assert warnings_of(plan, scripts, 'event=[{at="5s",do="checkpoint"}]') == []
     own = plan.parent / "own.sql"
     own.write_text("BEGIN;\n  UPDATE t SET a = 1;\nEND;\n")
-    assert len(warned(plan, 'workload.scripts=["own.sql"]')) == 1
+    assert len(warnings_of(plan, 'workload.scripts=["own.sql"]')) == 1
     own.write_text("SELECT a FROM t;\n")
-    assert warned(plan, 'workload.scripts=["own.sql"]') == []
+    assert warnings_of(plan, 'workload.scripts=["own.sql"]') == []
 
 
 def test_check_and_show_print_field_line_and_remedy(plan: Path) -> None:
@@ -307,9 +307,9 @@ def test_a_budget_leaves_the_pairs_that_a_verdict_needs(plan: Path, capsys: pyte
 def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: Path) -> None:
     new = tmp_path / "new.toml"
     write_new_plan(new)
-    assert warned(new) == []
+    assert warnings_of(new) == []
     (first,) = re.findall(r"```toml\n(name = .*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     file = tmp_path / "first.toml"
     file.write_text(first)
-    assert warned(file) == []
+    assert warnings_of(file) == []
     assert load_plan(file).plan.order() == load_plan("versions").plan.order() == "interleaved"

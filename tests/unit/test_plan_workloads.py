@@ -207,7 +207,7 @@ def test_statements_have_their_first_line_copy_its_rows_and_files_their_folder(t
     ]
     assert Statement("a.sql", 4, "SELECT\n3", "sql").line_at(8) == 5
     assert read(tmp_path, "SELECT 'a' \\gexec\n") == [(1, "SELECT 'a'", "gexec")]
-    # other files are beside the file that names them
+    # a path is relative to the file that names it
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "b.sql").write_text("\\copy t(a, b) from 'it''s.csv' with (format csv)\nSELECT :x;")
     (tmp_path / "below" / "it's.csv").write_text("1,2\n")

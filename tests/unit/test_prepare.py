@@ -16,7 +16,7 @@ from tests.unit.plan_sample import load, small_plan
 from tests.unit.store_sample import sample_record
 
 
-def marked(**changes: object) -> str:
+def stamp_text(**changes: object) -> str:
     lines = "pgbench 1 2\npgbench_branches 2\npgbench_accounts 200000\n"
     said = {
         "format": 1,
@@ -34,32 +34,32 @@ def marked(**changes: object) -> str:
 
 
 def test_a_stamp_says_what_was_loaded_and_a_malformed_one_is_ignored() -> None:
-    stamp = present(read_stamp(f"my own [text]\n{marked()}"))
+    stamp = present(read_stamp(f"my own [text]\n{stamp_text()}"))
     assert stamp.dataset == Dataset("pgbench", 2)
     branches, accounts = StampedTable("pgbench_branches", 2, 17001), StampedTable("pgbench_accounts", 200_000, 17002)
     assert stamp.tables == (branches, accounts)
     # the wal_level of its load may be there, and makes the same rows
-    minimal = present(read_stamp(marked(wal_level="minimal")))
+    minimal = present(read_stamp(stamp_text(wal_level="minimal")))
     assert (stamp.wal_level, minimal.wal_level, minimal.dataset) == (None, "minimal", stamp.dataset)
     # the number of tables is part of sbtest's
     lines = "sbtest 1 500\nsbtest1 500\nsbtest2 500\n"
     tables = [{"name": f"sbtest{number}", "rows": 500, "oid": 17000 + number} for number in (1, 2)]
     checksum = hashlib.sha256(lines.encode()).hexdigest()
-    stamp = present(read_stamp(marked(dataset="sbtest", scale=500, tables=tables, checksum=checksum)))
+    stamp = present(read_stamp(stamp_text(dataset="sbtest", scale=500, tables=tables, checksum=checksum)))
     assert stamp.dataset == Dataset("sbtest", 500, 2) != Dataset("sbtest", 500, 3)
     assert str(stamp.dataset) == "sbtest with 2 tables of 500 rows"
     for name, comment in {
         "nothing": None,
         "empty": "",
         "a user's": "mine",
-        "cut": marked()[:-20],
-        "without its end": marked()[:-1],
+        "cut": stamp_text()[:-20],
+        "without its end": stamp_text()[:-1],
         "not JSON": "[pgdyno-dataset scale]",
         "a list": "[pgdyno-dataset []]",
-        "of a later format": marked(format=2),
-        "of another scale than its checksum": marked(scale=3),
-        "without tables": marked(tables=None),
-        "with a row less": marked(tables=[{"name": "pgbench_branches", "rows": 1, "oid": 17001}]),
+        "of a later format": stamp_text(format=2),
+        "of another scale than its checksum": stamp_text(scale=3),
+        "without tables": stamp_text(tables=None),
+        "with a row less": stamp_text(tables=[{"name": "pgbench_branches", "rows": 1, "oid": 17001}]),
     }.items():
         assert read_stamp(comment) is None, name
 
@@ -67,12 +67,12 @@ def test_a_stamp_says_what_was_loaded_and_a_malformed_one_is_ignored() -> None:
 def test_a_workload_says_what_is_loaded_and_a_line_what_preparing_took() -> None:
     files = {"scripts": ["x.sql"], "tables": 3, "table_size": 700}
 
-    def of(section: dict[str, object], scale: int) -> Dataset | None:
+    def dataset_of(section: dict[str, object], scale: int) -> Dataset | None:
         return Dataset.for_point(Workload.model_validate(section), Point(clients=1, scale=scale), Path())
 
-    assert of({**files, "dataset": "sbtest"}, 700) == Dataset("sbtest", 700, 3)
-    assert of({"scripts": ["tpcb-like"]}, 5) == Dataset("pgbench", 5)
-    assert of({"scripts": ["x.sql"], "dataset": "none"}, 1) is None
+    assert dataset_of({**files, "dataset": "sbtest"}, 700) == Dataset("sbtest", 700, 3)
+    assert dataset_of({"scripts": ["tpcb-like"]}, 5) == Dataset("pgbench", 5)
+    assert dataset_of({"scripts": ["x.sql"], "dataset": "none"}, 1) is None
     record = sample_record(1, sample_events(4, 2, 500, 900))
     assert preparation_line([record]) == ""
     made = [

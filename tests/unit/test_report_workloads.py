@@ -200,7 +200,7 @@ LIKE = end_of([statement(0, 2), statement(1, 1), statement(2, 0, failures=1), st
 UNLIKE = end_of([statement(0, 2), statement(1, 1), statement(3, 1)])
 
 
-def replayed(end: dict[str, object], **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - likewise
+def replay_fields(end: dict[str, object], **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - likewise
     return {"likeness": likeness(capture(), replayed_statements(end)), "summary": {"replay": figures(**changes)}}
 
 
@@ -209,7 +209,7 @@ def sample(end: dict[str, object] = LIKE, targets: tuple[str, ...] = ("pg15", "p
     for name in targets:
         add_trial(run, name, 2, 100.0, seconds=4)
     for at, trial in enumerate(run.trials):
-        fields = replayed(end, **changes)
+        fields = replay_fields(end, **changes)
         summary = present(trial.summary).model_copy(update=fields["summary"])
         run.trials[at] = trial.model_copy(update={**fields, "summary": summary})
     return run
@@ -258,7 +258,7 @@ def test_waits_are_in_every_form_with_a_probe_and_the_section_with_a_capture_onl
     add_trial(run, "pg18", 2, 100.0, seconds=4)
     assert 'id="load"' not in render_html(run, "/runs/a")
     assert load_lines(digest(run)) == []
-    assert findings(changed(own(), lambda _: replayed(LIKE))) == []
+    assert findings(changed(own(), lambda _: replay_fields(LIKE))) == []
 
 
 def test_terminal_markdown_csv_and_json_have_it() -> None:
@@ -309,7 +309,7 @@ def test_the_causes_of_disagreements_are_named(states: dict[str, int], copies: i
     errors = [ErrorCount(sqlstate=state, message="no", count=count) for state, count in states.items()]
 
     def change(_: TrialRecord) -> dict[str, Any]:
-        found = replayed(LIKE, disagreements=AGREED | {"new_errors": 6}, done=100)
+        found = replay_fields(LIKE, disagreements=AGREED | {"new_errors": 6}, done=100)
         return {
             "likeness": found["likeness"].model_copy(update={"copies_left_out": copies}),
             "summary": found["summary"] | {"errors": errors},
@@ -341,7 +341,7 @@ def test_the_audit_names_trials_that_are_unlike_their_capture() -> None:
 
     def change(trial: TrialRecord) -> dict[str, Any]:
         end, figures = changes.get(trial.number, (LIKE, {}))
-        return replayed(end, **figures)
+        return replay_fields(end, **figures)
 
     found = {each.id: each for each in findings(changed(own(), change))}
     assert {name: each.trials for name, each in found.items()} == {

@@ -235,7 +235,7 @@ NEXT = f"HTTP/1.1 206 Partial\r\nContent-Range: bytes 3-9/{DIGITS}\r\nContent-Le
 
 
 def test_malformed_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # a length that is no number
+    # a length of more digits than Python makes a number of
     with mirror(f"{OK}Content-Length: {DIGITS}\r\n\r\nabc") as address:
         assert fetch_text(address, PATIENCE) == "abc"
     for answers, message in (

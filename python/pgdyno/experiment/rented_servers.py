@@ -1,4 +1,4 @@
-"""Servers that are rented for a run, what they cost, and their figures, which the provider reports minutes later."""
+"""Servers that are rented for a run, and what earlier attempts at it have cost."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

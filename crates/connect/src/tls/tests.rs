@@ -389,7 +389,7 @@ fn the_last_bytes_wait_no_longer_than_an_interruption() {
 
 // ---- files ----
 
-fn resolved(pairs: &[(&str, &str)]) -> Result<(SslMode, TlsSettings), String> {
+fn resolve_pairs(pairs: &[(&str, &str)]) -> Result<(SslMode, TlsSettings), String> {
     let mut settings = Settings::default();
     for (name, value) in pairs {
         settings.set(name, *value).expect("known");
@@ -398,7 +398,7 @@ fn resolved(pairs: &[(&str, &str)]) -> Result<(SslMode, TlsSettings), String> {
 }
 
 fn settings(pairs: &[(&str, &str)]) -> TlsSettings {
-    resolved(pairs).expect("consistent").1
+    resolve_pairs(pairs).expect("consistent").1
 }
 
 /// Writes a certificate and its key to files.
@@ -478,7 +478,7 @@ fn roots_are_needed_to_verify_and_used_where_they_are() {
 
 #[test]
 fn parameters_that_exclude_each_other() {
-    let resolve = |pairs: &[(&str, &str)]| resolved(pairs).map(|(mode, _)| mode);
+    let resolve = |pairs: &[(&str, &str)]| resolve_pairs(pairs).map(|(mode, _)| mode);
     assert_eq!(resolve(&[]), Ok(SslMode::Prefer));
     assert_eq!(resolve(&[("sslrootcert", "system")]), Ok(SslMode::VerifyFull));
     for (pairs, error) in [

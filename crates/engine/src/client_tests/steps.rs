@@ -40,7 +40,7 @@ impl Driver for Steps {
     }
 }
 
-fn stepped(steps: Vec<Step>) -> (Spec, Arc<Mutex<Vec<&'static str>>>) {
+fn spec_of_steps(steps: Vec<Step>) -> (Spec, Arc<Mutex<Vec<&'static str>>>) {
     let mut spec = select();
     spec.programs[0].program = Program::driven("stepped", ["read"]);
     spec.limit = Limit::Driven;
@@ -54,7 +54,7 @@ fn stepped(steps: Vec<Step>) -> (Spec, Arc<Mutex<Vec<&'static str>>>) {
 #[test]
 fn sessions_begin_and_end_when_the_driver_says() {
     let steps = vec![Step::Transaction(0), Step::Disconnect(0), Step::Connect(0), Step::Transaction(SECOND * 1000)];
-    let (spec, seen) = stepped(steps);
+    let (spec, seen) = spec_of_steps(steps);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Send);
     assert_eq!(bench.answer(ROW), Next::Send);
@@ -76,7 +76,7 @@ fn sessions_begin_and_end_when_the_driver_says() {
 #[test]
 fn a_fatal_error_between_two_transactions_ends_the_session_and_the_client_goes_on() {
     let steps = vec![Step::Transaction(SECOND * 1000), Step::Connect(0)];
-    let (spec, seen) = stepped(steps);
+    let (spec, seen) = spec_of_steps(steps);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
@@ -90,7 +90,7 @@ fn a_fatal_error_between_two_transactions_ends_the_session_and_the_client_goes_o
 
 #[test]
 fn a_statement_that_waits_too_long_is_cancelled_and_then_left() {
-    let (spec, _) = stepped(vec![Step::Transaction(0)]);
+    let (spec, _) = spec_of_steps(vec![Step::Transaction(0)]);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Send);
     let now = bench.shared.clock.now();
@@ -106,7 +106,7 @@ fn a_statement_that_waits_too_long_is_cancelled_and_then_left() {
 
 #[test]
 fn nothing_begins_after_the_deadline() {
-    let (spec, seen) = stepped(vec![Step::Transaction(SECOND * 1000)]);
+    let (spec, seen) = spec_of_steps(vec![Step::Transaction(SECOND * 1000)]);
     bench!(bench, Spec { limit: Limit::Duration(Duration::from_secs(1)), ..spec });
     bench.shared.run.deadline = Some(SECOND);
     assert_eq!(bench.begin(), Next::Wait);
