@@ -3,8 +3,8 @@
 The table is in `docs/reference/exit-codes.md`; a test compares the two.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from pgdyno.messages import Message
 
@@ -57,8 +57,7 @@ class UsageError(PgdynoError):
     exit_code = ExitCode.USAGE
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake in a plan file."""
 
     path: str

@@ -8,8 +8,8 @@ raise nothing, and the caller says what is wrong.
 import errno
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 MOST_BYTES = 64 * 1024 * 1024
@@ -53,8 +53,7 @@ def expand_home(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 - raises nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     point: str
     kind: str
     device: str

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pgdyno.errors import EngineError
 
@@ -72,8 +72,7 @@ def end_process(process: subprocess.Popen[bytes], within_s: float, number: int =
         process.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(NamedTuple):
     path: Path
     version: str
     through: tuple[str, ...] = ()

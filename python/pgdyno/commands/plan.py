@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,9 +93,9 @@ def _check_json(
     return {
         "source": source,
         "valid": loaded is not None,
-        "problems": [asdict(each) for each in problems],
-        "warnings": [] if loaded is None else [asdict(each) for each in loaded.warnings],
-        "executes": [] if loaded is None else [asdict(each) for each in list_executed_code(loaded)],
+        "problems": [each._asdict() for each in problems],
+        "warnings": [] if loaded is None else [each._asdict() for each in loaded.warnings],
+        "executes": [] if loaded is None else [each._asdict() for each in list_executed_code(loaded)],
         **messages_json("gave_up", () if loaded is None else loaded.gave_up),
         "expected_noise": noise,
     }

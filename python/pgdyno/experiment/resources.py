@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgdyno.experiment.generators import check_generators, open_cluster
@@ -117,7 +117,7 @@ def open_resources(
         majors = {name: each.major for name, each in found.items()}
         check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document, loaded.folder)
         if rental is not None:
-            engine = replace(engine, through=rental.through())
+            engine = engine._replace(through=rental.through())
         with open_cluster(loaded.plan, engine, rental, progress.step) as cluster:
             how = renting or Renting()
             yield Resources(engine, home, reached, found, guard, left, progress, use, cluster, rental, how)

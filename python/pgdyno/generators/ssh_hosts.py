@@ -11,7 +11,6 @@ import tempfile
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,7 +101,7 @@ class SshGenerator:
         """Yield the engine as a command that runs it there, over a connection of its own."""
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             self._there.write(Path(file.name))
-            yield replace(self._engine, through=relay_command(Path(file.name)))
+            yield self._engine._replace(through=relay_command(Path(file.name)))
 
     def interrupt(self) -> None:
         if self._started is not None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pgdyno.plan.model import Plan
 from pgdyno.plan.scenario.loads import loads_of
@@ -16,8 +16,7 @@ LONGEST_SLUG = 180
 _NOT_IN_SLUGS = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTrial:
+class PlannedTrial(NamedTuple):
     """One repetition of a point at a target."""
 
     number: int
@@ -100,7 +99,7 @@ def trials_in_recorded_order(trials: Sequence[PlannedTrial], slugs: Sequence[str
     for number, slug in enumerate(slugs, start=1):
         if not by_name.get(_name_of(slug)):
             raise ValueError(f"{slug} is no trial of the plan")
-        ordered.append(replace(by_name[_name_of(slug)].pop(0), number=number, slug=slug))
+        ordered.append(by_name[_name_of(slug)].pop(0)._replace(number=number, slug=slug))
     if len(ordered) < len(trials):
         raise ValueError(f"the order lacks {len(trials) - len(ordered)} trials of the plan")
     return ordered

@@ -1,9 +1,9 @@
 """The workload of a plan: how it names scripts, what these do, and how long its load lasts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_scripts, running_scripts, total_effect, weighted_name
 from pgdyno.plan.model import PhaseSpec, Plan
@@ -15,8 +15,7 @@ HIGHEST_WEIGHT = 2**31 - 1
 """The limit of the engine and of pgbench."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptChoice:
+class ScriptChoice(NamedTuple):
     name: str
     """A built-in, or a file relative to the plan's folder."""
     weight: int

@@ -3,8 +3,8 @@
 import operator
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from pgdyno.errors import InvalidValueError
 from pgdyno.units import parse_bytes, parse_duration_s
@@ -39,8 +39,7 @@ _BEFORE_UNIT = re.compile(r"(?<=\d)\s*(?=[A-Za-z%])")
 _EXAMPLES = '"p99 < 20ms", "rate >= 95%", "errors < 0.1%" or "tps >= 500"'
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(NamedTuple):
     text: str
     """As in the plan: `p99 < 20ms`."""
     figure: str

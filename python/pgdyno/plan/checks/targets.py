@@ -1,8 +1,8 @@
 """Whether targets can do what a plan asks of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pgdyno.effect import Effect
 from pgdyno.errors import Problem
@@ -105,8 +105,7 @@ def check_session(path: KeyPath, names: Iterable[str], of_server: Iterable[str],
             yield plan.problem((*path, name), "is also under settings", "remove one of them")
 
 
-@dataclass(frozen=True, slots=True)
-class Abilities:
+class Abilities(NamedTuple):
     """What the server reports when pgdyno connects."""
 
     connections: int

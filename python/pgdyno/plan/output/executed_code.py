@@ -3,9 +3,8 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.own_data.psql_reader import Reader
@@ -25,8 +24,7 @@ _META_COMMAND = re.compile(r"\\(?:set)?shell\b(?:\\\n|[^\n])*", re.IGNORECASE)
 _PROGRAM = re.compile(r"\bPROGRAM\s*(?:E?'|U&'|\$|/\*|--)[^\n]*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(NamedTuple):
     """Code that a plan runs, and the field that says so."""
 
     field: str

@@ -1,7 +1,5 @@
 """Formats what `pgdyno plan show` prints: the trials of a plan in order."""
 
-from dataclasses import asdict
-
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
@@ -79,8 +77,8 @@ def show_json(loaded: LoadedPlan) -> str:
         "around_s": around_s(plan, plan.points()),
         "order": plan.order(),
         **messages_json("gave_up", loaded.gave_up),
-        "warnings": [asdict(warning) for warning in loaded.warnings],
-        "executes": [asdict(each) for each in list_executed_code(loaded)],
+        "warnings": [warning._asdict() for warning in loaded.warnings],
+        "executes": [each._asdict() for each in list_executed_code(loaded)],
         "trials": trials,
     }
     return json_text(whole, indent=2)

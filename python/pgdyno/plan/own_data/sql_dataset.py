@@ -3,9 +3,8 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeGuard
+from typing import Annotated, NamedTuple, TypeGuard
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -58,8 +57,7 @@ class SqlDataset(Model):
         return {name: swept.get(name, value) for name, value in self.variables.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(NamedTuple):
     """What the files of a dataset are with certain values of its variables."""
 
     files: Mapping[str, str]

@@ -3,17 +3,18 @@
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgdyno.errors import PlanError, Problem, UsageError
-from pgdyno.mounts import expand_home, is_folder, read_within
+from pgdyno.mounts import expand_home, is_file, is_folder, read_within
 from pgdyno.plan.plan_document import near
 from pgdyno.registry import WORKLOADS
 
-_CATALOGUE = ("pgdyno.plans", *(kind.package for kind in WORKLOADS.values()))
+_CATALOGUE = [
+    Path(__file__).parents[3].joinpath(*package.split("."))
+    for package in ("pgdyno.plans", *(kind.package for kind in WORKLOADS.values()))
+]
 _LOOKED_AT_BYTES = 65_536
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _IN_PLAIN_WORDS = (
@@ -25,14 +26,12 @@ _IN_PLAIN_WORDS = (
 """tomllib's messages of frequent mistakes: what to say instead, and the remedy."""
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(NamedTuple):
     name: str
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanFile:
+class PlanFile(NamedTuple):
     source: str
     """The path or name that the user gave."""
     path: Path
@@ -46,10 +45,9 @@ class PlanFile:
 
 def catalogue() -> list[CatalogueEntry]:
     entries = []
-    for file in (each for package in _CATALOGUE for each in resources.files(package).iterdir()):
-        if file.name.endswith(".toml"):
-            data = tomllib.loads(file.read_text(encoding="utf-8"))
-            entries.append(CatalogueEntry(file.name.removesuffix(".toml"), data.get("description", "")))
+    for file in (each for folder in _CATALOGUE for each in folder.glob("*.toml")):
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        entries.append(CatalogueEntry(file.stem, data.get("description", "")))
     return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -60,9 +58,9 @@ def find_plan(source: str) -> PlanFile:
         return PlanFile(source, path.resolve(), read_within(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if "/" not in source:
-            for listed in (resources.files(package).joinpath(f"{source}.toml") for package in _CATALOGUE):
-                if listed.is_file():
-                    return PlanFile(source, Path(str(listed)), listed.read_bytes())
+            for listed in (folder / f"{source}.toml" for folder in _CATALOGUE):
+                if is_file(listed):
+                    return PlanFile(source, listed, listed.read_bytes())
         if isinstance(error, IsADirectoryError):
             raise UsageError(f"{source} is a folder, not a plan", hint=_what_there_is(path)) from error
         raise UsageError(

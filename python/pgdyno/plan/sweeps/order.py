@@ -6,8 +6,7 @@ under every arm, one after the other, so that drift over time affects the arms e
 
 import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pgdyno.records import Point
 
@@ -17,8 +16,7 @@ Group = list[tuple[str, Point]]
 """One point under every arm that has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     target: str
     point: Point
     repeat: int

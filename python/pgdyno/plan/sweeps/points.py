@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, product
+from typing import NamedTuple
 
 from pgdyno.errors import InvalidValueError
 from pgdyno.plan.plan_document import near, suggestion
@@ -25,8 +26,7 @@ Items = Mapping[str, tuple[Place, Item]]
 """One item per parameter, with its path in the sweep."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepProblem:
+class SweepProblem(NamedTuple):
     place: Place
     message: str
     hint: str | None = None
@@ -146,8 +146,7 @@ def _write_point(
     return {name: of[0] for name, of in axes.items()} | items
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(NamedTuple):
     """Values of the workload for parameters that are not in the sweep."""
 
     scale: int

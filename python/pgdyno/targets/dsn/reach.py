@@ -7,7 +7,7 @@ template has the comment from the start. A copy with another name, or a renamed 
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -132,7 +132,7 @@ def reach(spec: DsnTarget, use: Use) -> Reached:
         identity = server_identity(connection)
         path = load_path(spec, address) if exists else None
         if path is not None:
-            abilities = replace(abilities, pooler=path.name, may_prepare=path.may_prepare)
+            abilities = abilities._replace(pooler=path.name, may_prepare=path.may_prepare)
         return Reached(address, maintenance, str(version[0]).split()[0], major, abilities, identity, path)
 
 
