@@ -112,13 +112,7 @@ CASES = [
     ),
     Case("select-only, null server", "select-only", "null", (Goal("tps", 1.0, BARE),), others=(PGBENCH, SYSBENCH)),
     Case(
-        "1,000 connections, null server",
-        "select-only",
-        "null",
-        (),
-        others=(PGBENCH,),
-        clients=1_000,
-        transactions=20,
+        "1,000 connections, null server", "select-only", "null", (), others=(PGBENCH,), clients=1_000, transactions=20
     ),
     Case(
         "10,000 connections, null server",

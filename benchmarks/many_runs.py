@@ -30,11 +30,7 @@ from pgdyno.store.object_storage.runs import SUMMARIES, upload
 
 BIN = Path(sys.executable).parent
 BUCKET = "bench"
-WAYS: dict[str, list[str]] = {
-    "here": [],
-    "local:1": ["--cluster", "local:1"],
-    "local:2": ["--cluster", "local:2"],
-}
+WAYS: dict[str, list[str]] = {"here": [], "local:1": ["--cluster", "local:1"], "local:2": ["--cluster", "local:2"]}
 
 
 @contextmanager

@@ -118,11 +118,7 @@ def compared(load: Path, replay: Path) -> Compared:
     assert late is not None
     p50, p99 = late[0] or (0, 0)
     return Compared(
-        statements=count,
-        missing=int(row[0]),
-        surplus=int(row[1]),
-        late_p50_ms=p50 / 1e3,
-        late_p99_ms=p99 / 1e3,
+        statements=count, missing=int(row[0]), surplus=int(row[1]), late_p50_ms=p50 / 1e3, late_p99_ms=p99 / 1e3
     )
 
 

@@ -24,12 +24,7 @@ from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
 from pgdyno.analyse.history import change_points
 from pgdyno.analyse.intervals import instances_interval, paired_interval, t_quantile
 from pgdyno.analyse.over_time.dips import dips
-from pgdyno.analyse.over_time.steady_state import (
-    VISIBLE_DRIFTS,
-    SteadyClass,
-    spread_around_line,
-    steady_state,
-)
+from pgdyno.analyse.over_time.steady_state import VISIBLE_DRIFTS, SteadyClass, spread_around_line, steady_state
 from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
 from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate

@@ -99,10 +99,7 @@ class Snapshots:
         """Raises RefusedError if the snapshot of a request to restore it is not complete."""
         of, key = _RESTORES.get(operation, (INSTANCES, ""))
         if key and self.state(parameters[key]) != "available":
-            raise RefusedError(
-                of.wrong_state,
-                f"The snapshot {parameters[key]} is {self.state(parameters[key])}.",
-            )
+            raise RefusedError(of.wrong_state, f"The snapshot {parameters[key]} is {self.state(parameters[key])}.")
 
     def delete(self, rds: Any, of: Service, name: str) -> Answer:
         """Deletes a snapshot, and returns the response. Raises RefusedError."""

@@ -48,8 +48,5 @@ def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, s
         with ArchiveWatch(failing, server, home.account) as watch:
             assert watch.backlog().waiting_max == 0
         absent = archive_of(folder=str(scratch / "absent"))
-        with (
-            pytest.raises(TargetError, match="cannot archive in"),
-            ArchiveWatch(absent, server, home.account),
-        ):
+        with pytest.raises(TargetError, match="cannot archive in"), ArchiveWatch(absent, server, home.account):
             pass

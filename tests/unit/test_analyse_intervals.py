@@ -8,12 +8,7 @@ import pytest
 
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
-from pgdyno.analyse.intervals import (
-    Estimate,
-    mean_interval,
-    paired_interval,
-    two_sided_quantile,
-)  # fmt: skip
+from pgdyno.analyse.intervals import Estimate, mean_interval, paired_interval, two_sided_quantile  # fmt: skip
 from tests.present import present
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 

@@ -206,9 +206,7 @@ CREDENTIALS = [
 ]
 
 
-def test_credentials_are_left_out_but_not_other_statements_about_passwords(
-    tmp_path: Path,
-) -> None:
+def test_credentials_are_left_out_but_not_other_statements_about_passwords(tmp_path: Path) -> None:
     for values in (Values.KEPT, Values.ANONYMISED):
         log: list[Entry | str] = [
             *CREDENTIALS,

@@ -39,8 +39,7 @@ def run(
     generators: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HOSTS",
-            help="Generate load on these hosts: local:3, ssh://host1,user@host2:2222. Repeatable.",
+            metavar="HOSTS", help="Generate load on these hosts: local:3, ssh://host1,user@host2:2222. Repeatable."
         ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the run.")] = False,

@@ -88,8 +88,7 @@ class ClusterLoad:
         """Start all engines and read their output. Raises LostError."""
         count = len(self._states)
         _all_at_once(
-            lambda number, state: state.generator.begin(self._shared.part(number + 1, count), environment),
-            self._states,
+            lambda number, state: state.generator.begin(self._shared.part(number + 1, count), environment), self._states
         )
         for number in range(count):
             thread = threading.Thread(target=self._listen, args=(number,), name=f"generator-{number + 1}", daemon=True)

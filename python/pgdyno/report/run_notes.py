@@ -214,10 +214,7 @@ def _load(load: BackgroundFigures) -> tuple[str, ...]:
 
 def _lag(lag: ReplicaLag) -> tuple[str, str]:
     replay_s = lag.replay_lag_max_s
-    return (
-        numbers.round_or_dash(lag.bytes_max, 1e3),
-        numbers.ms(None if replay_s is None else replay_s * 1e9),
-    )
+    return (numbers.round_or_dash(lag.bytes_max, 1e3), numbers.ms(None if replay_s is None else replay_s * 1e9))
 
 
 def _activity(probe: StandbyProbeRecord | None) -> tuple[str, str]:

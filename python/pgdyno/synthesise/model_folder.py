@@ -5,15 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgdyno.capture.folder import (
-    PLAN_FILE,
-    copy_reset,
-    copy_target,
-    format_time,
-    new_folder,
-    toml_text,
-    write_files,
-)
+from pgdyno.capture.folder import PLAN_FILE, copy_reset, copy_target, format_time, new_folder, toml_text, write_files
 from pgdyno.plan.output.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, Capture
 from pgdyno.safe_output import visible

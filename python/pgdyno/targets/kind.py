@@ -110,13 +110,7 @@ Found = Installation | Reached
 
 @contextmanager
 def open_target(
-    name: str,
-    spec: TargetSpec,
-    *,
-    home: Home,
-    progress: Progress,
-    found: Found | None = None,
-    use: Use | None = None,
+    name: str, spec: TargetSpec, *, home: Home, progress: Progress, found: Found | None = None, use: Use | None = None
 ) -> Iterator[Server]:
     """Yield a server for `spec` with a database `pgdyno`.
 

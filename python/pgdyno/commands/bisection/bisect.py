@@ -62,8 +62,7 @@ class BisectCommand:
     ] = "20s"
     warmup: options.Warmup = "5s"
     pairs: Annotated[
-        str,
-        typer.Option("--pairs", metavar="NUM", help="Pairs of trials of each look, until it is decided."),
+        str, typer.Option("--pairs", metavar="NUM", help="Pairs of trials of each look, until it is decided.")
     ] = "6..20"
     scale: options.Scale = None
     cache: Annotated[

@@ -28,8 +28,7 @@ def count(
     ] = 40,
     repeats: Annotated[int, typer.Option("--repeats", metavar="NUM", min=2, help="How often each arm is counted.")] = 3,
     scale: Annotated[
-        int | None,
-        typer.Option("--scale", "-s", metavar="NUM", min=1, help="Size of pgbench's tables.  [default: 1]"),
+        int | None, typer.Option("--scale", "-s", metavar="NUM", min=1, help="Size of pgbench's tables.  [default: 1]")
     ] = None,
     counter: Annotated[
         Literal["auto", "valgrind", "perf"],

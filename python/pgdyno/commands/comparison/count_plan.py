@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.plan.ab_plan import (
-    Question,
-    check_encoding,
-    script_entries,
-    server_tables,
-    setting_values,
-    with_sources,
-)
+from pgdyno.plan.ab_plan import Question, check_encoding, script_entries, server_tables, setting_values, with_sources
 from pgdyno.plan.plan_text import Table, plan_text
 
 FIXED = {"autovacuum": "off", "max_parallel_workers_per_gather": "0"}

@@ -21,12 +21,7 @@ from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
 from pgdyno.capture.server.server_check import ServerLog, check_server_log
 from pgdyno.capture.server.server_files import LocalFiles, LogFiles, SqlFiles, SshFiles
-from pgdyno.capture.server.server_session import (
-    CapturedServer,
-    foreign_keys,
-    reach_server,
-    sequence_positions,
-)
+from pgdyno.capture.server.server_session import CapturedServer, foreign_keys, reach_server, sequence_positions
 from pgdyno.capture.server.statement_statistics import StatementStatistics
 from pgdyno.capture.server.wait_samples import WaitSamples
 from pgdyno.commands.support.password import password_prompt
@@ -91,11 +86,7 @@ def _check(wanted: CaptureCommand) -> None:
             "--from and --to choose from log files",
             "remove them, or the server",
         ),
-        (
-            not of_server and wanted.proxy,
-            "--proxy needs the server that it connects to",
-            name_it,
-        ),
+        (not of_server and wanted.proxy, "--proxy needs the server that it connects to", name_it),
         (wanted.proxy_tls and not wanted.proxy, "--proxy-tls is for a proxy", "remove it, or add --proxy HOST:PORT"),
         *(
             (wanted.proxy and given, f"{option} is for logs, and a proxy reads none", f"remove {option}")

@@ -96,8 +96,7 @@ ArmSettings = Annotated[
     ),
 ]
 Pairs = Annotated[
-    str,
-    typer.Option("--pairs", metavar="NUM", help="Pairs of trials: at least 6, or a range to stop when decided."),
+    str, typer.Option("--pairs", metavar="NUM", help="Pairs of trials: at least 6, or a range to stop when decided.")
 ]
 Margin = Annotated[
     str | None,
@@ -183,10 +182,7 @@ SomeRuns = Annotated[
         autocompletion=complete_runs,
     ),
 ]
-Cluster = Annotated[
-    list[str] | None,
-    typer.Option(metavar="local:N", help="Work in N processes on this machine."),
-]
+Cluster = Annotated[list[str] | None, typer.Option(metavar="local:N", help="Work in N processes on this machine.")]
 Budget = Annotated[
     str | None,
     typer.Option(

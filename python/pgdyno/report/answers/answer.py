@@ -16,13 +16,7 @@ from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials
 from pgdyno.records import SearchRecord
 from pgdyno.report import numbers, sentences
-from pgdyno.report.answers.comparison import (
-    cause_lines,
-    comparison_sentence,
-    confounded_line,
-    next_step,
-    point_counts,
-)
+from pgdyno.report.answers.comparison import cause_lines, comparison_sentence, confounded_line, next_step, point_counts
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
 from pgdyno.report.answers.instruction_costs import counted_arms

@@ -64,9 +64,7 @@ def latency_chart(
 
 
 def _lines(
-    there: Sequence[tuple[PointSummary, Latency]],
-    named: Mapping[Series, Named],
-    of: Callable[[Latency], int | None],
+    there: Sequence[tuple[PointSummary, Latency]], named: Mapping[Series, Named], of: Callable[[Latency], int | None]
 ) -> list[_Line]:
     lines = []
     for series in dict.fromkeys(point.series for point, _ in there):

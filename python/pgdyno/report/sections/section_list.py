@@ -5,13 +5,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from pgdyno.analyse.over_time.timeline import RunSource
-from pgdyno.report.answers.instruction_costs import (
-    CountedArm,
-    cost_table,
-    count_lines,
-    counted_arms,
-    function_table,
-)
+from pgdyno.report.answers.instruction_costs import CountedArm, cost_table, count_lines, counted_arms, function_table
 from pgdyno.report.answers.workload_figures import MOST_COLUMNS, point_tables
 from pgdyno.report.sections import (
     comparison,
@@ -30,9 +24,7 @@ from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_noop, sentence, sentence_space
 
 QUERIES = Section(
-    "queries",
-    gettext_noop("Queries"),
-    lambda draft: list(point_tables(draft.of, 1 if draft.brief else MOST_COLUMNS)),
+    "queries", gettext_noop("Queries"), lambda draft: list(point_tables(draft.of, 1 if draft.brief else MOST_COLUMNS))
 )
 
 

@@ -10,12 +10,7 @@ from pgdyno.host import boot_id
 from pgdyno.messages import Message
 from pgdyno.targets.cluster.folders import remove_places
 from pgdyno.targets.cluster.instance_record import InstanceRecord, read_record, remove_folder, take_over
-from pgdyno.targets.cluster.postmaster import (
-    KEPT_DEADLINES,
-    Deadlines,
-    find_postmaster,
-    stop_servers,
-)
+from pgdyno.targets.cluster.postmaster import KEPT_DEADLINES, Deadlines, find_postmaster, stop_servers
 from pgdyno.targets.cluster.processes import end_copies, end_session, servers_in
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.home import Home, SilentProgress
