@@ -76,7 +76,7 @@ def test_intervals_are_the_course_of_a_run_without_the_last_which_is_not_whole()
     assert [(moment.at_s, moment.tps) for moment in (first.progress[0], first.progress[-1])] == [
         (30, 9087), (600, 13037.9667),
     ]  # fmt: skip
-    assert [output.progress for output in others] == [[], []]
+    assert [output.progress for output in others] == [[]]
 
 
 def test_a_file_that_is_cut_short_or_wrong_is_refused_with_line_and_reason(tmp_path: Path) -> None:
