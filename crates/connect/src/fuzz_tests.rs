@@ -45,13 +45,11 @@ fn connection_string(text: &str) {
     if FILES.iter().any(|name| settings.get(name).is_some()) {
         return;
     }
-    let env = Env::empty("alice").with("HOME", "/nonexistent");
-    match Params::resolve(Some(text), &[], &env) {
+    match Params::resolve(Some(text), &[], &Env::empty("alice").with("HOME", "/nonexistent")) {
         Ok(params) => {
             assert!(!params.hosts.is_empty());
             let (shown, debug) = (params.display(), format!("{params:?}"));
-            let only_password = settings.iter().all(|(name, value)| name == "password" || !value.contains(SECRET));
-            if only_password {
+            if settings.iter().all(|(name, value)| name == "password" || !value.contains(SECRET)) {
                 assert!(!shown.contains(SECRET) && !debug.contains(SECRET));
             }
         }
@@ -66,8 +64,7 @@ fn connection_string(text: &str) {
 fn password_file(text: &[u8]) {
     let file = PasswordFile::of(text);
     for (host, port) in [("localhost", 5432), ("db", 1), ("::1", 65535), ("a\\:b", 0)] {
-        let key = Key { host, port, dbname: "bench", user: "alice" };
-        if let Ok(Some(secret)) = file.find(key) {
+        if let Ok(Some(secret)) = file.find(Key { host, port, dbname: "bench", user: "alice" }) {
             assert!(!secret.reveal().is_empty());
             assert!(text.contains(&b':'));
         }
@@ -77,8 +74,7 @@ fn password_file(text: &[u8]) {
 fn service_file(text: &[u8]) {
     for name in ["bench", "", "]"] {
         let mut settings = Settings::default();
-        let read = service::read_section(Path::new("services"), text, name, &mut settings);
-        match read {
+        match service::read_section(Path::new("services"), text, name, &mut settings) {
             Ok(found) => assert!(found || settings.iter().next().is_none()),
             Err(error) => assert!(error.to_string().contains("services"), "{error}"),
         }

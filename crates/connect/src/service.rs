@@ -141,8 +141,7 @@ mod tests {
         assert_eq!(settings.get("dbname"), Some("a b"));
         assert_eq!(settings.get("port"), Some("1"));
         assert_eq!(settings.get("user"), None, "only the first section counts");
-        let by_variable = applied(&[], &env.with("PGSERVICE", "other")).expect("found");
-        assert_eq!(by_variable.get("host"), Some("other"));
+        assert_eq!(applied(&[], &env.with("PGSERVICE", "other")).expect("found").get("host"), Some("other"));
         // the systems file is second
         let place = Place::new();
         place.file("pg_service.conf", "[sys]\nhost=system\n[both]\nhost=system\n");
@@ -162,8 +161,7 @@ mod tests {
     fn errors_are_libpqs() {
         let place = Place::new();
         let env = place.env();
-        let missing = applied(&[("service", "x")], &env).err();
-        assert_eq!(missing.as_deref(), Some("definition of service \"x\" not found"));
+        assert_eq!(applied(&[("service", "x")], &env).err().as_deref(), Some("definition of service \"x\" not found"));
         let no_file = applied(&[("service", "x"), ("servicefile", "/nonexistent/x.conf")], &env);
         assert_eq!(no_file.err().as_deref(), Some("service file \"/nonexistent/x.conf\" not found"));
         for (text, message) in [
@@ -176,8 +174,7 @@ mod tests {
         ] {
             let file = place.file("bad.conf", text);
             let settings = [("service", "x"), ("servicefile", file.as_str())];
-            let error = applied(&settings, &env).err().expect(text);
-            assert_eq!(error, message.replace('F', &file), "{text}");
+            assert_eq!(applied(&settings, &env).err().expect(text), message.replace('F', &file), "{text}");
         }
         // a setting that is not utf8 is an error
         let read = |text: &[u8]| {

@@ -90,10 +90,8 @@ mod tests {
     #[test]
     fn words_are_read_and_written() {
         for word in ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] {
-            let read = TargetSessionAttrs::parse(word).map(|attrs| attrs.to_string());
-            assert_eq!(read, Ok(word.to_owned()));
+            assert_eq!(TargetSessionAttrs::parse(word).map(|attrs| attrs.to_string()), Ok(word.to_owned()));
         }
-        let error = SslMode::parse("maybe").expect_err("no such word");
-        assert_eq!(error.to_string(), "invalid sslmode value: \"maybe\"");
+        assert_eq!(SslMode::parse("maybe").expect_err("no such word").to_string(), "invalid sslmode value: \"maybe\"");
     }
 }

@@ -33,8 +33,7 @@ fn defaults_are_libpqs() {
     assert_eq!(resolve("postgresql:///d", &env()).dbname, "d");
     // empty variables and values
     let env = env().with("PGHOST", "elsewhere").with("PGUSER", "");
-    let params = resolve("host=", &env);
-    assert_eq!(params.display(), "host=/sockets port=5432 dbname=osuser user=osuser");
+    assert_eq!(resolve("host=", &env).display(), "host=/sockets port=5432 dbname=osuser user=osuser");
 }
 
 #[test]
@@ -64,8 +63,7 @@ fn each_source_wins_over_the_next() {
     assert_eq!(params.display(), "host=override port=3 dbname=service user=string");
     assert_eq!(params.application_name.as_deref(), Some("variable"));
     assert_eq!(params.connect_timeout, Some(Duration::from_secs(7)));
-    let params = resolve("", &env);
-    assert_eq!(params.display(), "host=variable port=5 dbname=variable user=variable");
+    assert_eq!(resolve("", &env).display(), "host=variable port=5 dbname=variable user=variable");
 }
 
 #[test]
@@ -74,8 +72,7 @@ fn application_names_and_the_predecessor_of_sslmode() {
     assert_eq!(with("fallback_application_name=f").as_deref(), Some("f"));
     assert_eq!(with("fallback_application_name=f application_name=a").as_deref(), Some("a"));
     // an empty name is a name, of which libpq sends nothing
-    let empty = "fallback_application_name=f application_name=''";
-    assert_eq!(with(empty), None);
+    assert_eq!(with("fallback_application_name=f application_name=''"), None);
     assert_eq!(resolve("fallback_application_name=f", &env().with("PGAPPNAME", "")).application_name, None);
     // the predecessor of sslmode counts below it
     let old = env().with("PGREQUIRESSL", "1");

@@ -98,8 +98,7 @@ fn a_server_that_goes_away_is_named_also_right_after_the_start() {
         error.to_string(),
         "FATAL:  terminating connection due to administrator command\nserver closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n\tbefore or while processing the request."
     );
-    let after = session.simple_query("select 1").expect_err("unusable");
-    assert!(matches!(after, SessionError::Unusable));
+    assert!(matches!(session.simple_query("select 1").expect_err("unusable"), SessionError::Unusable));
     assert!(session.into_transport().is_err());
     server.join().expect("the script");
     let (port, server) = serve(1, |_, mut socket| {
@@ -188,8 +187,7 @@ fn kinds_of_session_are_chosen() {
         assert_eq!(result.err().map(|error| error.to_string()), expected);
     }
     // The first round finds no standby, and the second accepts any session.
-    let preferred = local(port, "target_session_attrs=prefer-standby");
-    assert!(Session::connect(&preferred).is_ok());
+    assert!(Session::connect(&local(port, "target_session_attrs=prefer-standby")).is_ok());
     server.join().expect("the script");
 }
 
@@ -210,8 +208,7 @@ fn a_host_that_starts_up_is_passed_over_and_one_that_refuses_is_not() {
         error.to_string(),
         format!("connection to server at \"127.0.0.1\", port {port} failed: FATAL:  database \"alice\" does not exist")
     );
-    let known = error.server_error().map(|error| error.sqlstate());
-    assert_eq!(known, Some(SqlState::INVALID_CATALOG_NAME));
+    assert_eq!(error.server_error().map(|error| error.sqlstate()), Some(SqlState::INVALID_CATALOG_NAME));
     server.join().expect("the script");
 }
 
@@ -270,8 +267,7 @@ fn servers_that_hang_up_talk_nonsense_or_say_nothing() {
 fn both_sides_may_send_at_once() {
     let (port, server) = serve(1, |_, mut socket| {
         socket.write_all(&hello()).expect("sent");
-        let query = read_message(&mut socket).expect("a query");
-        assert_eq!(query.0, b'Q');
+        assert_eq!(read_message(&mut socket).expect("a query").0, b'Q');
         socket.write_all(&message(b'G', &[0, 0, 0])).expect("sent");
         let notice = message(b'N', &[b"SNOTICE\0M", &vec![b'x'; 60_000][..], b"\0\0"].concat());
         let mut copied = 0;
@@ -323,8 +319,7 @@ fn a_refused_copy_ends_early_and_an_endless_answer_is_given_up() {
     let mut copy = session.copy_in("copy t from stdin").expect("COPY");
     let chunk = vec![b'x'; 1 << 20];
     let refused = (0..1_000).find_map(|_| copy.write(&chunk).err());
-    let code = refused.and_then(|error| error.sqlstate());
-    assert_eq!(code, Some(SqlState::BAD_COPY_FILE_FORMAT));
+    assert_eq!(refused.and_then(|error| error.sqlstate()), Some(SqlState::BAD_COPY_FILE_FORMAT));
     assert!(matches!(copy.write(b"x"), Err(SessionError::Unusable)));
     assert!(matches!(copy.finish(), Err(SessionError::Unusable)));
     assert!(session.simple_query("select").is_ok());
@@ -340,8 +335,7 @@ fn a_refused_copy_ends_early_and_an_endless_answer_is_given_up() {
     let mut session = Session::connect(&local(port, "")).expect("a session");
     let error = session.simple_query("select").expect_err("too long");
     assert!(matches!(error, SessionError::TooLong(_)), "{error}");
-    let after = session.simple_query("select").expect_err("it is lost");
-    assert!(matches!(after, SessionError::Unusable));
+    assert!(matches!(session.simple_query("select").expect_err("it is lost"), SessionError::Unusable));
     drop(session);
     server.join().expect("the script");
 }
@@ -439,15 +433,13 @@ fn a_request_goes_where_the_session_is() {
         let patience = Patience::from(Some(Instant::now() + Duration::from_secs(60)));
         token.send(&params, &patience).expect("it is taken");
         let bytes = server.join().expect("the script");
-        let expected = [&[4, 210, 22, 46, 0, 0, 0, 99][..], key].concat();
-        assert_eq!(bytes, expected);
+        assert_eq!(bytes, [&[4, 210, 22, 46, 0, 0, 0, 99][..], key].concat());
     }
     // a server without keys cannot be asked
     let (port, server) = serve(1, |_, mut socket| {
         socket.write_all(&hello()).expect("sent");
     });
-    let session = Session::connect(&local(port, "")).expect("a session");
-    assert!(session.cancel_token().is_none());
+    assert!(Session::connect(&local(port, "")).expect("a session").cancel_token().is_none());
     server.join().expect("the script");
 }
 

@@ -339,8 +339,7 @@ mod tests {
         let same = Identity::of(&Schema::plain(7, None), &Step::DEFAULT, None);
         assert_eq!(begun.difference(&same), None);
         let other = Identity::of(&Schema::plain(8, None), &Step::DEFAULT, None);
-        let said = "was begun with --scale=7, not with --scale=8";
-        assert_eq!(begun.difference(&other).as_deref(), Some(said));
+        assert_eq!(begun.difference(&other).as_deref(), Some("was begun with --scale=7, not with --scale=8"));
         let mut spaced = Schema::plain(7, None);
         spaced.tablespace = Some("fast".into());
         let other = Identity::of(&spaced, &Step::DEFAULT, None);

@@ -242,8 +242,7 @@ fn a_lost_connection_tells_what_the_server_said_last() {
     assert_eq!(bench.sqlstate(), Some("57P01"));
     // also behind an answer
     begun!(bench, select());
-    let farewell = error("57P01");
-    assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
+    assert_eq!(bench.answer(&[READY, &error("57P01")].concat()), Next::Send);
     assert_eq!(bench.counts().succeeded, 1);
     bench.close();
     assert!(bench.client.has_aborted());
@@ -310,8 +309,7 @@ fn every_transaction_asks_for_its_own_connection() {
         };
         assert_eq!(next, Next::Wait);
         assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-        let next = bench.connect();
-        assert_eq!(next, Next::Send);
+        assert_eq!(bench.connect(), Next::Send);
         assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
         assert_eq!(bench.answer(READY), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
@@ -323,8 +321,7 @@ fn every_transaction_asks_for_its_own_connection() {
     // a connection that cannot be made ends the client
     begun!(bench, Spec { sessions: Sessions::PerTransaction, ..select() });
     let refused = Refusal::passing("connection refused");
-    let next = bench.client.handle_connection(Err(&refused), &Attempt::default(), &mut bench.shared);
-    assert_eq!(next, Next::Close);
+    assert_eq!(bench.client.handle_connection(Err(&refused), &Attempt::default(), &mut bench.shared), Next::Close);
     assert_eq!(bench.lines(), ["connection refused", "client 0 aborted while establishing connection"]);
 }
 

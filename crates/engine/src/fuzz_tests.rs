@@ -59,8 +59,7 @@ pub fn client(data: &[u8]) {
     }
     let whole = drive(recipe, usize::MAX, Order::Kept);
     let size = usize::from(mode >> 1) % 20 + 1;
-    let cut = drive(recipe, size, Order::Kept);
-    assert_eq!(cut, whole, "in pieces of {size}");
+    assert_eq!(drive(recipe, size, Order::Kept), whole, "in pieces of {size}");
 }
 
 /// Which answers the server sends.

@@ -258,8 +258,7 @@ mod tests {
         recorder.command(0, 1, 5, RowCounts::default());
         recorder.begin_measuring();
         recorder.command(0, 0, 7, RowCounts::default());
-        let record = recorder.commands[0][0].as_ref().expect("it is timed");
-        assert_eq!(record.moments.sum, 7.0);
+        assert_eq!(recorder.commands[0][0].as_ref().expect("it is timed").moments.sum, 7.0);
         assert!(recorder.commands[0][1].is_none());
     }
 }

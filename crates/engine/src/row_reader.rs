@@ -223,7 +223,6 @@ mod tests {
             }
         }
         assert_eq!(rows.unfit_query(), 88, "all were seen");
-        let captured = rows.captured.expect("rows are captured");
-        assert_eq!(captured.assigned, [(slot, b"98".to_vec())]);
+        assert_eq!(rows.captured.expect("rows are captured").assigned, [(slot, b"98".to_vec())]);
     }
 }

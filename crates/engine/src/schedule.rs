@@ -292,10 +292,8 @@ mod tests {
         assert!((15_300..16_300).contains(&short), "{short}");
         // a generator has a fraction of the rate
         let (whole, part) = (40.0, 10.0);
-        let regular = Arrivals::Regular { rate_per_s: whole }.at_fraction(0.25);
-        assert_eq!(regular, Arrivals::Regular { rate_per_s: part });
-        let poisson = Arrivals::Poisson { rate_per_s: whole }.at_fraction(0.25);
-        assert_eq!(poisson, Arrivals::Poisson { rate_per_s: part });
+        assert_eq!(Arrivals::Regular { rate_per_s: whole }.at_fraction(0.25), Arrivals::Regular { rate_per_s: part });
+        assert_eq!(Arrivals::Poisson { rate_per_s: whole }.at_fraction(0.25), Arrivals::Poisson { rate_per_s: part });
     }
 
     fn phase(seconds: u32, from: f64, to: f64) -> PhaseSpec {

@@ -131,8 +131,7 @@ mod tests {
             let path = file.display();
             let line = format!("{trap}sleep 3600 & echo $! > {path}; sleep 3600");
             let stopped = || child().ends_with('\n');
-            let status = end(command(&line).spawn().expect("a shell"), &stopped);
-            assert!(!status.expect("it has ended").success());
+            assert!(!end(command(&line).spawn().expect("a shell"), &stopped).expect("it has ended").success());
             while runs(&child()) {
                 std::thread::yield_now();
             }

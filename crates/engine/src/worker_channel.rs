@@ -136,12 +136,10 @@ mod tests {
     fn notes_leave_room_for_other_messages() {
         let (sender, receiver) = worker_channel();
         let other = sender.clone();
-        let sent = (0..1000).filter(|_| sender.offer(note()).is_none()).count();
-        assert_eq!(sent, NOTES_IN_FLIGHT);
+        assert_eq!((0..1000).filter(|_| sender.offer(note()).is_none()).count(), NOTES_IN_FLIGHT);
         assert!(other.offer(note()).is_some(), "all workers share the places");
         let offers = (0..1000).map(|_| sender.offer(WorkerMessage::Outage));
-        let sent = offers.filter(Option::is_none).count();
-        assert_eq!(sent, MESSAGES_IN_FLIGHT - NOTES_IN_FLIGHT);
+        assert_eq!(offers.filter(Option::is_none).count(), MESSAGES_IN_FLIGHT - NOTES_IN_FLIGHT);
         assert!(receiver.recv().is_ok());
         assert!(other.offer(note()).is_none(), "there is room again");
         assert!(other.offer(note()).is_some());

@@ -253,8 +253,7 @@ mod tests {
             ("db-driver", "mysql", "option db-driver: there is no driver \"mysql\""),
             ("threads", "4", "invalid option: --threads=4: not an option of scripts"),
         ] {
-            let error = resolved(&[(name, value)]).expect_err(name);
-            assert_eq!(error.message, message);
+            assert_eq!(resolved(&[(name, value)]).expect_err(name).message, message);
         }
         let error = resolved(&[("mysql-host", "a")]).expect_err("it is another server's");
         assert!(error.hint.expect("a hint").contains("pgsql-"));

@@ -100,8 +100,7 @@ pub mod tests {
     use super::*;
 
     pub fn options(args: &str) -> Result<Options, String> {
-        let given = Arguments::read(HELP, args.split_whitespace().map(OsString::from))?;
-        match resolve(&given)? {
+        match resolve(&Arguments::read(HELP, args.split_whitespace().map(OsString::from))?)? {
             Request::Run(options) => Ok(options),
             Request::Text(text) => Err(text),
         }

@@ -106,8 +106,7 @@ fn a_session_starts_behind_requests_for_encryption() {
     startup.first(&mut first).expect("encodable");
     assert_eq!(connection.receive(&first, &shared, &mut out), Turn::Open);
     let mut input = &out[..];
-    let progress = startup.feed(&mut input, &mut Vec::new());
-    assert_eq!(progress, Ok(Progress::Ready(TxStatus::Idle)));
+    assert_eq!(startup.feed(&mut input, &mut Vec::new()), Ok(Progress::Ready(TxStatus::Idle)));
     let facts = startup.into_facts();
     assert_eq!(facts.parameter("server_version"), Some("18.0 (pgnull)"));
     assert_eq!(facts.parameter("standard_conforming_strings"), Some("on"));
@@ -123,15 +122,13 @@ fn newer_minor_versions_are_negotiated_and_older_protocols_and_cancels_refused()
     assert!(out.starts_with(b"v\0\0\0\x13\0\x03\0\0\0\0\0\x01_pq_.x\0R"));
     for refused in [&b"\0\0\0\x09\0\x02\0\0\0"[..], b"\0\0\0\x0d\0\x03\0\0user\0", b"\xff\xff\xff\xff", b"\0\0\0\x04"] {
         out.clear();
-        let turn = Session::default().receive(refused, &shared, &mut out);
-        assert_eq!(turn, Turn::Close, "{refused:?}");
+        assert_eq!(Session::default().receive(refused, &shared, &mut out), Turn::Close, "{refused:?}");
         assert!(read(&out).starts_with('!'), "{refused:?}");
     }
     // a cancel request is closed without a word
     let cancel = messages(|out| frontend::cancel_request(out, 1, b"key!").expect("encodable"));
     let mut out = Vec::new();
-    let turn = Session::default().receive(&cancel, &shared, &mut out);
-    assert_eq!((turn, out), (Turn::Close, Vec::new()));
+    assert_eq!((Session::default().receive(&cancel, &shared, &mut out), out), (Turn::Close, Vec::new()));
 }
 
 #[test]
@@ -170,10 +167,8 @@ fn prepared_statements_are_executed_again_and_again() {
     }
     assert_eq!(ask(&mut connection, &execute("s", &[])), "!08P01 I");
     assert_eq!(ask(&mut connection, &execute("t", &[])), "!26000 I");
-    let again = [parse("s", sql), messages(frontend::sync)].concat();
-    assert_eq!(ask(&mut connection, &again), "!42P05 I");
-    let close = messages(|out| frontend::close_statement(out, "s").expect("encodable"));
-    assert_eq!(ask(&mut connection, &close), "");
+    assert_eq!(ask(&mut connection, &[parse("s", sql), messages(frontend::sync)].concat()), "!42P05 I");
+    assert_eq!(ask(&mut connection, &messages(|out| frontend::close_statement(out, "s").expect("encodable"))), "");
     assert_eq!(ask(&mut connection, &execute("s", &["17"])), "!26000 I");
     // sql can prepare and execute
     let mut connection = session();
@@ -295,13 +290,11 @@ fn hostile_lengths_end_the_connection_and_a_session_keeps_little() {
     for hostile in [&b"Q\xff\xff\xff\xff"[..], b"Q\x7f\xff\xff\xff", b"Q\0\0\0\x03", b"?\0\0\0\x04"] {
         let mut connection = session();
         let mut out = Vec::new();
-        let turn = connection.receive(hostile, &shared(), &mut out);
-        assert_eq!(turn, Turn::Close, "{hostile:?}");
+        assert_eq!(connection.receive(hostile, &shared(), &mut out), Turn::Close, "{hostile:?}");
         assert!(read(&out).starts_with("!08P01"), "{hostile:?}");
         assert!(connection.pending.is_empty());
     }
-    let malformed = b"B\0\0\0\x05\0E\0\0\0\x04P\0\0\0\x06aaS\0\0\0\x04";
-    assert_eq!(ask(&mut session(), malformed), "!08P01 I");
+    assert_eq!(ask(&mut session(), b"B\0\0\0\x05\0E\0\0\0\x04P\0\0\0\x06aaS\0\0\0\x04"), "!08P01 I");
     // an idle session is small
     let mut connection = session();
     ask(&mut connection, &parse("s", "select $1"));

@@ -215,9 +215,8 @@ mod tests {
     #[test]
     fn the_default_database_is_pgbenchs() {
         let database = |env: &Env| default_database(env).expect("a name");
-        let env = Env::empty("os");
-        assert_eq!(database(&env), "os");
-        let env = env.with("PGDATABASE", "").with("PGUSER", "role");
+        assert_eq!(database(&Env::empty("os")), "os");
+        let env = Env::empty("os").with("PGDATABASE", "").with("PGUSER", "role");
         assert_eq!(database(&env), "role");
         assert_eq!(database(&env.with("PGDATABASE", "d")), "d");
     }

@@ -120,8 +120,7 @@ mod tests {
         assert_eq!(event["lag_ns"], Value::Null);
         // steal is the eighth figure
         let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second();
-        let stat = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
-        assert_eq!(steal_us(stat), Some(80 * tick_us));
+        assert_eq!(steal_us("cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\n"), Some(80 * tick_us));
         assert_eq!(steal_us("cpu  10 20 30\n"), None);
         assert_eq!(steal_us(""), None);
     }
@@ -129,10 +128,8 @@ mod tests {
     #[test]
     fn memory_in_use_is_shared_out_over_connections() {
         let footprint = Footprint { steal_us: None, before_bytes: Some(1000), peak_bytes: Some(5000) };
-        let event = footprint.memory(4);
-        assert_eq!(event, json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 }));
-        let unknown = Footprint { peak_bytes: None, ..footprint };
-        assert_eq!(unknown.memory(4), Value::Null);
+        assert_eq!(footprint.memory(4), json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 }));
+        assert_eq!(Footprint { peak_bytes: None, ..footprint }.memory(4), Value::Null);
         // memory in use is seen
         let before = peak_resident_bytes().expect("Linux has it");
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);

@@ -75,7 +75,6 @@ mod tests {
             assert!(line.len() <= 80, "{line}");
         }
         assert!(text.contains("  -c, --client=NUM         number of"));
-        let last = "Report bugs to <https://github.com/pgdyno/pgdyno/issues>.\n";
-        assert!(text.ends_with(last));
+        assert!(text.ends_with("Report bugs to <https://github.com/pgdyno/pgdyno/issues>.\n"));
     }
 }

@@ -253,8 +253,7 @@ mod tests {
             awaited(&received, Clock::start(), &AtomicBool::new(is_stopped))
         };
         assert_eq!(ask(&[], false), Err(Refusal::Interrupted));
-        let later = format!("start {}\n", epoch_us() + 1_000_000);
-        assert_eq!(ask(&[later], true), Err(Refusal::Interrupted));
+        assert_eq!(ask(&[format!("start {}\n", epoch_us() + 1_000_000)], true), Err(Refusal::Interrupted));
         for (line, complaint) in [
             ("start soon\n".to_owned(), "invalid start instant: \"soon\""),
             (format!("start {}", epoch_us() - 2_000_000), "s ago"),

@@ -274,7 +274,6 @@ mod tests {
         }
         // of many that give up some are said
         let mut teller = OutageReporter::default();
-        let said = (0..10_000).filter(|_| teller.says_aborted()).count();
-        assert_eq!(said, 20);
+        assert_eq!((0..10_000).filter(|_| teller.says_aborted()).count(), 20);
     }
 }

@@ -166,8 +166,7 @@ mod tests {
         let known = |args: &[&str]| options(args).expect("it is right").host.expect("a host").server;
         assert_eq!(known(&["--data=/d"]), ServerIdentity::Data("/d".into()));
         assert_eq!(known(&["--data=/d", "--postmaster", "7"]), ServerIdentity::Pid(7));
-        let named = ServerIdentity::ClusterName("main".into());
-        assert_eq!(known(&["--cluster-name=main", "--data=/d"]), named);
+        assert_eq!(known(&["--cluster-name=main", "--data=/d"]), ServerIdentity::ClusterName("main".into()));
     }
 
     #[test]

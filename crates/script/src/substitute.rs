@@ -96,8 +96,7 @@ mod tests {
         let mut symbols = Symbols::new();
         assert!(substitute(&sql(255), QueryMode::Prepared, &mut symbols).is_ok());
         let error = substitute(&sql(256), QueryMode::Prepared, &mut symbols).unwrap_err();
-        let message = format!("statement has too many arguments (maximum is 255): {}", sql(256));
-        assert_eq!(error.to_string(), message);
+        assert_eq!(error.to_string(), format!("statement has too many arguments (maximum is 255): {}", sql(256)));
         assert!(substitute(&sql(256), QueryMode::Simple, &mut symbols).is_ok());
     }
 }

@@ -33,16 +33,14 @@ fn conditions_jump() {
     let error = run(CONDITIONS, &[("b", "1")]).error;
     assert_eq!(error.as_deref(), Some("undefined variable \"a\""));
     // skipped conditions are not evaluated
-    let text = "\\if 0\n\\if 1/0\n\\elif 1/0\n\\endif\n\\endif\n\\if 1\n\\elif 1/0\n\\endif\n";
-    assert_eq!(run(text, &[]).error, None);
+    assert_eq!(run("\\if 0\n\\if 1/0\n\\elif 1/0\n\\endif\n\\endif\n\\if 1\n\\elif 1/0\n\\endif\n", &[]).error, None);
 }
 
 #[test]
 fn commands_are_numbered_and_shown_as_pgbench_does() {
     let (program, _) = compiled(CONDITIONS, QueryMode::Simple);
     let words: Vec<&str> = program.commands.iter().map(|c| &*c.word).collect();
-    let expected = ["if", "SQL", "elif", "SQL", "if", "SQL", "endif", "else", "SQL", "endif", "SQL"];
-    assert_eq!(words, expected);
+    assert_eq!(words, ["if", "SQL", "elif", "SQL", "if", "SQL", "endif", "else", "SQL", "endif", "SQL"]);
     let last = program.ops.len() - 1;
     assert_eq!(program.command_number(last), 10);
     assert_eq!(program.command(last).line, 11);
@@ -128,6 +126,5 @@ fn sleeping() {
     vars.set_text(x, b"1.9");
     assert_eq!(sleep(3, &vars), Ok(1_000));
     vars.set_text(x, b"soon");
-    let invalid = "sleep: invalid sleep time \"soon\" for variable \"x\"";
-    assert_eq!(sleep(3, &vars), Err(invalid.to_owned()));
+    assert_eq!(sleep(3, &vars), Err("sleep: invalid sleep time \"soon\" for variable \"x\"".to_owned()));
 }

@@ -118,8 +118,7 @@ fn scripts_that_are_too_deep_or_too_long() {
         assert!(error.to_string().starts_with("f.sql:1: memory exhausted in command \"set\"\n"));
     }
     let chain = |terms: usize| format!("\\set i debug({}:x)", ":x + ".repeat(terms - 1));
-    let sum = run(&chain(990), &[("x", "1")]).debug;
-    assert_eq!(sum, ["debug(script=0,command=1): int 990"]);
+    assert_eq!(run(&chain(990), &[("x", "1")]).debug, ["debug(script=0,command=1): int 990"]);
     let error = parse(&source(&chain(100_000))).unwrap_err();
     assert!(error.to_string().starts_with("f.sql:1: memory exhausted in command \"set\"\n"));
 }

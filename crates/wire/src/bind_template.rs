@@ -123,8 +123,7 @@ mod tests {
             true
         });
         let bind = b"B\0\0\0\x14\0s\0\0\0\0\x01\0\0\0\x017\0\x01\0\x01";
-        let execute = b"E\0\0\0\t\0\0\0\0\0";
-        assert_eq!((appended, out), (Ok(()), [&bind[..], execute].concat()));
+        assert_eq!((appended, out), (Ok(()), [&bind[..], b"E\0\0\0\t\0\0\0\0\0"].concat()));
         assert!(BindTemplate::new("a\0b", 0, Columns::Undescribed).is_err());
     }
 }

@@ -66,8 +66,7 @@ mod tests {
     use super::*;
 
     fn choose(channel: Channel, wanted: BindingPolicy, offered: &[&str]) -> Result<String, String> {
-        let offered = offered.iter().map(|&name| name.to_owned()).collect();
-        match (Binding { channel, wanted }).choose(offered) {
+        match (Binding { channel, wanted }).choose(offered.iter().map(|&name| name.to_owned()).collect()) {
             Ok(chosen) => Ok(format!("{chosen:?}")),
             Err(error) => Err(error.to_string()),
         }

@@ -27,7 +27,6 @@ mod tests {
 
     #[test]
     fn known_answer() {
-        let answer = response(b"user", b"password", [0x2a, 0x3d, 0x8f, 0xe0]);
-        assert_eq!(*answer, "md552c2841c6f95b929d2378d408e5ee147");
+        assert_eq!(*response(b"user", b"password", [0x2a, 0x3d, 0x8f, 0xe0]), "md552c2841c6f95b929d2378d408e5ee147");
     }
 }

@@ -287,8 +287,7 @@ mod tests {
 
     fn answered() -> ScramClient {
         let mut client = rfc_client();
-        let answer = client.answer(SERVER_FIRST, b"pencil", None);
-        assert!(answer.is_ok());
+        assert!(client.answer(SERVER_FIRST, b"pencil", None).is_ok());
         client
     }
 
@@ -332,8 +331,7 @@ mod tests {
 
     #[test]
     fn a_server_without_the_password_is_found_out() {
-        let wrong = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G5=";
-        for server_final in [&wrong[..], b"v=", b"v=AAAA"] {
+        for server_final in [&b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G5="[..], b"v=", b"v=AAAA"] {
             let result = answered().verify(server_final);
             assert!(matches!(result, Err(ScramError::BadServerSignature | ScramError::Malformed(_))), "{result:?}");
         }

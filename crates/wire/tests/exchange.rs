@@ -117,8 +117,7 @@ fn every_cut_gives_the_same_replies() {
     let stream = select_only();
     for cut in 0..stream.len() {
         replies(&mut exchange, &[&stream[..cut]]).expect("the protocol");
-        let boundaries = [0, 5, 21, 35];
-        assert_eq!(exchange.at_boundary(), boundaries.contains(&cut), "{cut}");
+        assert_eq!(exchange.at_boundary(), [0, 5, 21, 35].contains(&cut), "{cut}");
         replies(&mut exchange, &[&stream[cut..]]).expect("the protocol");
         assert!(exchange.at_boundary());
     }

@@ -90,15 +90,13 @@ fn long_cancel_keys_and_notifications_are_tolerated() {
     assert_eq!(found.key, [9; 256]);
     assert_eq!(format!("{found:?}"), "CancelKey { pid: 7, key: *** }");
     let too_long = message(b'K', &[0; 300]);
-    let result = play(&mut Startup::new(params(None)), &[auth(0, b""), too_long]);
-    assert!(matches!(result, Err(StartupError::Protocol(_))));
+    assert!(matches!(play(&mut Startup::new(params(None)), &[auth(0, b""), too_long]), Err(StartupError::Protocol(_))));
     // a notification before the first query is skipped
     let notification = message(b'A', b"\0\0\0\x07channel\0payload\0");
     let messages = [auth(0, b""), notification.clone(), ready(b'I')];
     let (progress, _) = play(&mut Startup::new(params(None)), &messages).expect("ready");
     assert_eq!(progress, Progress::Ready(TxStatus::Idle));
-    let early = play(&mut Startup::new(params(None)), &[notification]);
-    assert!(matches!(early, Err(StartupError::Protocol(_))));
+    assert!(matches!(play(&mut Startup::new(params(None)), &[notification]), Err(StartupError::Protocol(_))));
 }
 
 #[test]
@@ -161,8 +159,7 @@ fn methods_that_are_refused() {
             "server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection",
         ),
     ] {
-        let result = play(&mut Startup::new(params(Some("x"))), &[request]);
-        assert_eq!(result.expect_err(text).to_string(), text);
+        assert_eq!(play(&mut Startup::new(params(Some("x"))), &[request]).expect_err(text).to_string(), text);
     }
     // no password is sent in a way that is not allowed
     for (allowed, asked) in [

@@ -93,8 +93,7 @@ fn an_authority_vouches() {
     assert_eq!(judge(&[&other], &[&server]), refused(NO_ISSUER));
     assert_eq!(judge(&[], &[&server]), refused(NO_ISSUER));
     // the same name with another key
-    let twin = root(authority_params("r"));
-    assert!(judge(&[&twin], &[&server]).is_err());
+    assert!(judge(&[&root(authority_params("r"))], &[&server]).is_err());
     // authorities in between come from the server or the file
     let top = root(authority_params("r"));
     let middle = below(authority_params("m"), &top);
@@ -106,8 +105,7 @@ fn an_authority_vouches() {
     assert_eq!(judge(&[&middle], &[&server]), refused(NO_ISSUER));
     // what is no certificate is refused
     let top = root(authority_params("r"));
-    let noise = CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x07]);
-    assert!(judge(&[&top], &[&noise]).is_err());
+    assert!(judge(&[&top], &[&CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x07])]).is_err());
 }
 
 #[test]
@@ -174,8 +172,7 @@ fn who_is_no_authority_vouches_for_nobody() {
     for (middle, servers) in [(untitled, &both[..]), (unsigning, &both[1..]), (narrow, &both[..])] {
         let middle = below(middle, &top);
         for server in servers {
-            let server = leaf(server, &middle);
-            assert!(judge(&[&top], &[&server, middle.der()]).is_err());
+            assert!(judge(&[&top], &[&leaf(server, &middle), middle.der()]).is_err());
         }
     }
     let mut short = authority_params("r");
@@ -251,8 +248,7 @@ fn revoked_certificates_and_those_of_unknown_state() {
     for place in [&strange, &format!("{folder}/none")] {
         let none = settings(&[("sslrootcert", &root_file), ("sslcrl", place)]);
         let error = super::trust::trust(&none, SslMode::VerifyCa).err().expect("no list");
-        let begins = "could not read certificate revocation list file";
-        assert!(error.to_string().starts_with(begins), "{error}");
+        assert!(error.to_string().starts_with("could not read certificate revocation list file"), "{error}");
     }
 }
 
@@ -341,8 +337,7 @@ fn bytes_go_both_ways_in_pieces_of_any_size() {
         plain.extend(open(&mut client, piece));
     }
     assert_eq!(plain, large);
-    let sealed = say(&mut server, &large);
-    assert_eq!(open(&mut client, &sealed), large);
+    assert_eq!(open(&mut client, &say(&mut server, &large)), large);
     // new keys are answered with the next data
     let (mut client, mut server) = session();
     server.refresh_traffic_keys().expect("TLS 1.3");

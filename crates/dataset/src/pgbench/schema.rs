@@ -192,11 +192,9 @@ mod tests {
         let mut schema = Schema::plain(1, None);
         schema.tablespace = Some("the \"fast\" one".to_owned());
         schema.index_tablespace = Some("x".to_owned());
-        let quoted = " tablespace \"the \"\"fast\"\" one\"";
-        assert!(schema.create_tables().iter().all(|sql| sql.ends_with(quoted)));
+        assert!(schema.create_tables().iter().all(|sql| sql.ends_with(" tablespace \"the \"\"fast\"\" one\"")));
         let keys = schema.primary_keys();
-        let key = "alter table pgbench_accounts add primary key (aid) using index tablespace \"x\"";
-        assert_eq!(keys[2], key);
+        assert_eq!(keys[2], "alter table pgbench_accounts add primary key (aid) using index tablespace \"x\"");
     }
 
     #[test]

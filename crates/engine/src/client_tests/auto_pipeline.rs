@@ -42,8 +42,7 @@ fn a_block_is_one_round_trip() {
         for statement in ["BEGIN", "UPDATE a", "UPDATE b", "END"] {
             assert_eq!(sent.matches(statement).count(), 1, "{mode:?} {sent:?}");
         }
-        let syncs = if mode == QueryMode::Simple { 4 } else { 1 };
-        assert_eq!(asked(&sent, mode), syncs, "{mode:?}");
+        assert_eq!(asked(&sent, mode), if mode == QueryMode::Simple { 4 } else { 1 }, "{mode:?}");
         assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
         assert_eq!(bench.counts().succeeded, 1);
         for record in bench.commands().iter().flatten() {
@@ -163,8 +162,7 @@ fn an_error_is_said_of_its_own_statement() {
     }
     // a deferred constraint fails when the transaction of one statement is committed
     begun!(bench, auto("AAA;\nBBB;\n", QueryMode::Extended));
-    let answers = [DONE, &error("23503"), READY, DONE, READY].concat();
-    assert_eq!(bench.answer(&answers), Next::Close);
+    assert_eq!(bench.answer(&[DONE, &error("23503"), READY, DONE, READY].concat()), Next::Close);
     assert_eq!(bench.shared.reports.notes[0].command, 0);
     assert_eq!(bench.shared.reports.notes.len(), 1);
     // a compound counts its results
@@ -196,8 +194,7 @@ fn rows_are_those_of_the_statement_that_had_them() {
     assert_eq!(found, [(1, 2), (1, 0), (2, 4), (0, 0)]);
     // an empty statement has a result
     begun!(bench, auto("BEGIN;\n;\nEND;\n", QueryMode::Extended));
-    let answers = [DONE, b"I\0\0\0\x04", DONE, READY].concat();
-    assert_eq!(bench.answer(&answers), Next::Send);
+    assert_eq!(bench.answer(&[DONE, b"I\0\0\0\x04", DONE, READY].concat()), Next::Send);
     for record in bench.commands().iter().flatten() {
         assert_eq!(record.moments.count, 1);
     }

@@ -97,8 +97,7 @@ fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
     let record = bench.record();
     assert_eq!(record.counts.succeeded, 2);
     assert_eq!(record.statements.reads, 1);
-    let command = bench.commands()[1].as_ref();
-    assert_eq!(command.expect("it is timed").moments.count, 1);
+    assert_eq!(bench.commands()[1].as_ref().expect("it is timed").moments.count, 1);
 }
 
 #[test]
@@ -159,8 +158,7 @@ fn a_driver_sleeps_stops_and_gives_up() {
     let (spec, seen) = driven(vec![done, sleep, stop, done]);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
-    let now = bench.shared.clock.now() + 1000;
-    assert_eq!(bench.wake(now), Next::Send);
+    assert_eq!(bench.wake(bench.shared.clock.now() + 1000), Next::Send);
     assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     assert_eq!(bench.counts().ended(), 0);
     assert_eq!(seen.lock().expect("no panic")[2], "Woken");
@@ -191,8 +189,7 @@ fn a_session_that_cannot_be_opened_leaves_the_current_one() {
     let (spec, seen) = driven(vec![done, open, ask]);
     begun!(bench, spec);
     let refused = Err("too many clients".to_owned());
-    let next = bench.client.finish_session_change(None, refused, &mut bench.shared);
-    assert_eq!(next, Next::Send);
+    assert_eq!(bench.client.finish_session_change(None, refused, &mut bench.shared), Next::Send);
     let told = seen.lock().expect("no panic").join(", ");
     assert!(told.ends_with("Changed(Some(\"too many clients\"))"), "{told}");
 }

@@ -138,8 +138,7 @@ fn a_client_that_gives_up_leaves_its_turn_and_starts_that_found_nobody_are_told(
     // both clients are busy until after the end
     crowd.wake(SECOND / 2);
     assert!(crowd.clients.iter().all(Client::in_flight));
-    let end = crowd.origin + 2 * SECOND;
-    assert_eq!(crowd.shared.starts.schedule.overdue_by_phase(end), [1, 4]);
+    assert_eq!(crowd.shared.starts.schedule.overdue_by_phase(crowd.origin + 2 * SECOND), [1, 4]);
 }
 
 #[test]

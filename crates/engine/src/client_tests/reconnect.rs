@@ -19,8 +19,7 @@ impl Bench<'_> {
     }
 
     fn ask(&mut self) {
-        let next = self.client.wake(self.later(), &mut self.shared);
-        assert_eq!(next, Next::Wait);
+        assert_eq!(self.client.wake(self.later(), &mut self.shared), Next::Wait);
         assert_eq!(self.shared.requests.next_unconnected(), Some(0));
     }
 
@@ -111,8 +110,7 @@ fn attempts_go_on_until_one_succeeds() {
     for _ in 0..20 {
         bench.ask();
         let failed = refusal(true);
-        let next = bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared);
-        assert_eq!(next, Next::Wait);
+        assert_eq!(bench.client.handle_reconnection(Err(&failed), &Attempt::default(), &mut bench.shared), Next::Wait);
     }
     assert_eq!(bench.wake_now(), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), None, "it waits in between");
@@ -130,11 +128,9 @@ fn a_sleep_that_was_lost_does_not_shorten_the_next() {
     bench.close();
     bench.come_back();
     bench.answer(READY);
-    let next = bench.wake(first_sleep_ends);
-    assert_eq!(next, Next::Wait);
+    assert_eq!(bench.wake(first_sleep_ends), Next::Wait);
     assert_eq!(bench.sent(), "", "it sleeps on");
-    let next = bench.wake(first_sleep_ends + SECOND);
-    assert_eq!(next, Next::Send);
+    assert_eq!(bench.wake(first_sleep_ends + SECOND), Next::Send);
 }
 
 #[test]

@@ -44,8 +44,7 @@ fn overlapping_absences_are_one_outage() {
         tracker.record_success(3 * MS + gap);
         let all = outages(&mut tracker, 10 * SECOND);
         assert_eq!(all.count, count);
-        let last = all.outages.last().expect("there is one");
-        assert_eq!(last.ended, Some(2 * MS + gap));
+        assert_eq!(all.outages.last().expect("there is one").ended, Some(2 * MS + gap));
     }
     // a server that takes clients only to drop them is one outage
     let mut tracker = OutageTracker::new(1);
@@ -81,8 +80,7 @@ fn time_in_which_all_are_away_is_summed_without_clients_that_have_stopped() {
     tracker.record_return(50 * MS);
     let outage = &outages(&mut tracker, SECOND).outages[0];
     assert_eq!(outage.all_away, 25 * MS);
-    let lengths = outage.all_away_in.iter().map(|(from, to)| to - from);
-    assert_eq!(lengths.sum::<Nanos>(), 25 * MS);
+    assert_eq!(outage.all_away_in.iter().map(|(from, to)| to - from).sum::<Nanos>(), 25 * MS);
     let mut tracker = OutageTracker::new(2);
     lose(&mut tracker, 0);
     tracker.record_stop(10 * MS);

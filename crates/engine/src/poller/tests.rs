@@ -264,8 +264,7 @@ fn a_reply_before_the_message_went<P: Poller>() {
     bench.turn();
     write(&bench.peers[0], b"too long");
     bench.until(|script| !script.received[0].is_empty());
-    let all = bench.read(0, message.len() + 5);
-    assert!(all == [&message[..], b"I see"].concat());
+    assert!(bench.read(0, message.len() + 5) == [&message[..], b"I see"].concat());
     // the bytes arrived before the message was submitted: it is sent first, and then the answer
     bench.turn();
     bench.script.answers[1] = vec![b"answer".to_vec()];
@@ -282,8 +281,7 @@ fn many_tokens<P: Poller>() {
     }
     for token in (0..300).rev() {
         assert_eq!(bench.read(token, 10), format!("answer {token:3}").as_bytes());
-        let question = format!("question {token}").into_bytes();
-        assert_eq!(bench.script.received[token], question);
+        assert_eq!(bench.script.received[token], format!("question {token}").into_bytes());
     }
 }
 

@@ -260,8 +260,7 @@ mod tests {
             line(&all),
             "300000 of 1000000 tuples (30%) done (elapsed 3.00 s, remaining 21.00 s), 33333 tuples/s, 0.7 MB/s"
         );
-        let of_a_table = rows(ACCOUNTS, 1_000, 1_000, 9);
-        assert_eq!(due(Cadence::Seconds, &[all, all, of_a_table]), [true, false, false]);
+        assert_eq!(due(Cadence::Seconds, &[all, all, rows(ACCOUNTS, 1_000, 1_000, 9)]), [true, false, false]);
         assert_eq!(due(Cadence::Quiet, &[all]), [false]);
     }
 

@@ -44,8 +44,7 @@ fn seeds_scram_keys_and_reconnecting_are_resolved() {
         ("1.5", None),
         ("- 1", None),
     ] {
-        let seed = seed(text, "test").ok();
-        assert_eq!(seed, expected.map(Seed::Fixed), "{text:?}");
+        assert_eq!(seed(text, "test").ok(), expected.map(Seed::Fixed), "{text:?}");
     }
     let keys = |called_as, args: &[&str]| match request_as(called_as, args) {
         Ok(Request::Benchmark(benchmark)) => benchmark.connection.scram_keys,
@@ -86,8 +85,7 @@ fn defaults_and_a_usual_line_are_pgbenchs() {
     assert_eq!(usual.connection.dbname.as_deref(), Some("bench"));
     // logs
     let log = load(&["-l", "--log-prefix=x", "--aggregate-interval=2", "-T", "4"]).log;
-    let expected = LogChoice { prefix: "x".into(), detail: Detail::Interval { length_s: 2 } };
-    assert_eq!(log, Some(expected));
+    assert_eq!(log, Some(LogChoice { prefix: "x".into(), detail: Detail::Interval { length_s: 2 } }));
     let plain = LogChoice { prefix: "pgbench_log".into(), detail: Detail::Transaction { sampling_rate: 1.0 } };
     assert_eq!(load(&["--log"]).log, Some(plain));
     assert_eq!(load(&[]).log, None);
@@ -322,8 +320,7 @@ fn an_optional_argument_may_follow_after_a_space() {
     assert_eq!(given.on_loss, OnLoss::Reconnect { patience });
     for option in ["--percentiles", "--reconnect"] {
         for database in ["bench", "2024_bench", "host=10.0.0.1", "postgresql://h/50"] {
-            let given = load(&[option, database]);
-            assert_eq!(given.connection.dbname.as_deref(), Some(database));
+            assert_eq!(load(&[option, database]).connection.dbname.as_deref(), Some(database));
         }
     }
 }

@@ -258,8 +258,7 @@ mod tests {
     use crate::options::{Request, read};
 
     fn init_as(called_as: CalledAs, args: &[&str]) -> Result<Initialize, String> {
-        let args = ["-i"].iter().chain(args).map(ToString::to_string).collect();
-        match read(args, None, called_as) {
+        match read(["-i"].iter().chain(args).map(ToString::to_string).collect(), None, called_as) {
             Ok(Request::Initialize(init)) => Ok(*init),
             other => Err(format!("{other:?}")),
         }
@@ -293,8 +292,7 @@ mod tests {
 
     #[test]
     fn under_pgbenchs_name_a_load_is_pgbenchs_and_sbtest_has_options_of_its_own() {
-        let init = init_as(CalledAs::Pgbench, &["-s", "9"]).expect("a load");
-        assert_eq!(init.mode, LoadMode::OneTransaction);
+        assert_eq!(init_as(CalledAs::Pgbench, &["-s", "9"]).expect("a load").mode, LoadMode::OneTransaction);
         let sbtest =
             init_as(CalledAs::Pgdrive, &["--dataset=sbtest", "--tables=3", "--table-size=500", "--random-seed=9"]);
         let expected = Sbtest { tables: 3, table_size: 500, seed: 9 };

@@ -144,8 +144,7 @@ mod tests {
         let options = syntax(CalledAs::Pgdrive);
         for (number, option) in options.iter().enumerate() {
             let letter = option.short.is_some();
-            let same = |other: &Syntax| letter && other.short == option.short;
-            assert!(!options[..number].iter().any(same), "{option}");
+            assert!(!options[..number].iter().any(|other: &Syntax| letter && other.short == option.short), "{option}");
         }
         // options in two sections have the same syntax in both
         let all: Vec<_> = sections(CalledAs::Pgdrive).into_iter().flat_map(|section| section.options).collect();

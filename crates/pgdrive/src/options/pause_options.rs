@@ -156,8 +156,7 @@ mod tests {
         for text in [
             "", "5", "s", "-1s", "1e400s", "nans", "infs", "25000min", "normal:1s", "fixed:", "1s=", "exponential:1s:2",
         ] {
-            let refused = format!("invalid time for --think-time: \"{text}\"");
-            assert_eq!(thinks(&[text], &["a"]), Err(refused));
+            assert_eq!(thinks(&[text], &["a"]), Err(format!("invalid time for --think-time: \"{text}\"")));
         }
     }
 
@@ -177,8 +176,7 @@ mod tests {
         }
         for script in ["4", "0", "a", ""] {
             let refused = format!("--think-time names an unknown script: \"{script}\"");
-            let given = format!("{script}=1s");
-            assert_eq!(thinks(&[given.as_str()], &names), Err(refused));
+            assert_eq!(thinks(&[format!("{script}=1s").as_str()], &names), Err(refused));
         }
     }
 }

@@ -270,8 +270,7 @@ mod tests {
         let share = f64::from(remote) / f64::from(lines);
         assert!((share - 0.01).abs() < 0.0012, "{share}");
         let order = user.new_order(true);
-        let unused = order.lines.iter().position(|line| line.item == UNUSED_ITEM);
-        assert_eq!(unused, Some(order.count - 1));
+        assert_eq!(order.lines.iter().position(|line| line.item == UNUSED_ITEM), Some(order.count - 1));
     }
 
     #[test]
@@ -286,8 +285,7 @@ mod tests {
             assert!((remote - 0.15).abs() < 0.013, "{remote}");
             let named = share(&|payment| matches!(payment.who, Who::LastName(_)));
             assert!((named - 0.6).abs() < 0.018, "{named}");
-            let whole = share(&|payment| payment.cents % 100 == 0);
-            assert_eq!(whole == 1.0, matches!(profile, Profile::Hammerdb(_)));
+            assert_eq!(share(&|payment| payment.cents % 100 == 0) == 1.0, matches!(profile, Profile::Hammerdb(_)));
             assert!(all.iter().all(|payment| (100..=500_000).contains(&payment.cents)));
         }
         // one warehouse is its own neighbour

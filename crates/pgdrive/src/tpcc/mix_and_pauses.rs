@@ -113,10 +113,8 @@ mod tests {
         for profile in Profile::ALL {
             for variant in Variant::ALL {
                 let weights = Kind::ALL.map(|kind| kind.weight(profile, variant));
-                let whole = if profile == Profile::Spec { 10_000 } else { 2_300 };
-                assert_eq!(weights.iter().sum::<u32>(), whole);
-                let is_drawn = weights[Kind::RolledBack as usize] > 0;
-                assert_eq!(is_drawn, !variant.commits_unused_item(profile));
+                assert_eq!(weights.iter().sum::<u32>(), if profile == Profile::Spec { 10_000 } else { 2_300 });
+                assert_eq!(weights[Kind::RolledBack as usize] > 0, !variant.commits_unused_item(profile));
             }
         }
         // chance has bounds

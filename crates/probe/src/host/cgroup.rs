@@ -169,7 +169,6 @@ mod tests {
             ("sys/fs/cgroup/memory/pg/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/pg/memory.usage_in_bytes", "8192\n"),
         ]);
-        let expected = [("cpu", 7.0), ("throttled", 5.0), ("throttled_periods", 2.0), ("memory", 8192.0)];
-        assert_eq!(values, expected);
+        assert_eq!(values, [("cpu", 7.0), ("throttled", 5.0), ("throttled_periods", 2.0), ("memory", 8192.0)]);
     }
 }

@@ -63,8 +63,7 @@ mod tests {
     #[test]
     fn lines_of_old_and_new_versions() {
         let started = read("restartpoint starting: wal time").expect("it is one");
-        let expected = json!({"kind": "restartpoint", "phase": "started", "reason": "wal time"});
-        assert_eq!(started, expected);
+        assert_eq!(started, json!({"kind": "restartpoint", "phase": "started", "reason": "wal time"}));
         let old = "checkpoint complete: wrote 44 buffers (0.3%); 0 WAL file(s) added, 1 removed, 2 recycled; \
                    write=0.003 s, sync=0.002 s, total=1.013 s; sync files=11, longest=0.001 s, average=0.000 s; \
                    distance=1 kB, estimate=2 kB";

@@ -131,8 +131,7 @@ mod tests {
     fn what_is_not_a_regular_file_is_refused_without_waiting_for_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let pipe = folder.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-        assert!(made.expect("mkfifo runs").success());
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
         for path in [pipe, folder.path().to_owned()] {
             let (sender, answer) = std::sync::mpsc::channel();
             std::thread::spawn(move || sender.send(Tail::open(path, true).map(drop)));

@@ -204,16 +204,14 @@ mod tests {
         let expected =
             Some(("LOG".to_owned(), Some(77), "server process (PID 9) was terminated by signal 9: Killed".to_owned()));
         let message = "server process (PID 9) was terminated by signal 9: Killed";
-        let plain = format!("2026-11-21 15:18:42.123 UTC [77] LOG:  {message}");
-        assert_eq!(parsed_line(Format::Plain, &plain), expected);
+        assert_eq!(parsed_line(Format::Plain, &format!("2026-11-21 15:18:42.123 UTC [77] LOG:  {message}")), expected);
         let csv = format!(
             "2026-11-21 15:18:42.123 UTC,\"a \"\"b\"\", c\",,77,,692,3,,2026-11-21,,0,LOG,00000,\"{message}\",,,,"
         );
         assert_eq!(parsed_line(Format::Csv, &csv), expected);
         let json = format!("{{\"pid\":77,\"error_severity\":\"LOG\",\"message\":\"{message}\"}}");
         assert_eq!(parsed_line(Format::Json, &json), expected);
-        let entry = Format::Json.read(&json).expect("it is one");
-        assert_eq!(entry.matter(), Some(Matter::Server));
+        assert_eq!(Format::Json.read(&json).expect("it is one").matter(), Some(Matter::Server));
     }
 
     #[test]
@@ -233,10 +231,8 @@ mod tests {
             let entry = Format::Plain.read(&line).expect("it is one");
             assert_eq!((entry.pid, entry.message.as_str()), (Some(77), message));
         }
-        let line = "x [77] LOCATION:  LogCheckpointStart, xlog.c:6234";
-        assert_eq!(Format::Plain.read(line), None);
-        let entry = Format::Plain.read("x ERROR:  error: x").expect("it is one");
-        assert_eq!(entry.message, "error: x");
+        assert_eq!(Format::Plain.read("x [77] LOCATION:  LogCheckpointStart, xlog.c:6234"), None);
+        assert_eq!(Format::Plain.read("x ERROR:  error: x").expect("it is one").message, "error: x");
     }
 
     #[test]
@@ -248,10 +244,8 @@ mod tests {
         assert_eq!(Format::Plain.read("\tSELECT 1"), None);
         assert_eq!(Format::Csv.read("second line of a statement,LOG\""), None);
         let statement = "x LOG:  statement: ALTER ROLE a PASSWORD 'b'";
-        let entry = Format::Plain.read(statement).expect("it is one");
-        assert_eq!(entry.matter(), None);
+        assert_eq!(Format::Plain.read(statement).expect("it is one").matter(), None);
         let panic = "x PANIC:  could not write";
-        let entry = Format::Plain.read(panic).expect("it is one");
-        assert_eq!(entry.matter(), Some(Matter::Server));
+        assert_eq!(Format::Plain.read(panic).expect("it is one").matter(), Some(Matter::Server));
     }
 }

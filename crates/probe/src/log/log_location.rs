@@ -60,8 +60,7 @@ mod tests {
         let found = find(&files, Some(&data), 7).expect("it is there");
         assert_eq!(found, (PathBuf::from("/var/log/a.json"), Format::Json));
         fs::write(data.join("current_logfiles"), "stderr log/a.log\n").expect("a file");
-        let found = find(&files, Some(&data), 7).expect("it is there");
-        assert_eq!(found, (data.join("log/a.log"), Format::Plain));
+        assert_eq!(find(&files, Some(&data), 7).expect("it is there"), (data.join("log/a.log"), Format::Plain));
         // a log that is no file is said with a remedy
         let folder = tempfile::tempdir().expect("a folder");
         let descriptors = folder.path().join("proc/7/fd");

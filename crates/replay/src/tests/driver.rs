@@ -102,8 +102,7 @@ fn a_session_is_opened_played_and_closed_at_its_times() {
     assert!(matches!(bench.begin(at(2000)), Request::Await));
     assert_eq!(bench.sent(), "Q\0\0\0\x0aBEGIN\0");
     // the transaction continues when its next statement is due
-    let request = bench.answer(OK, at(2500));
-    assert!(matches!(request, Request::Sleep(length) if length.as_micros() == 500));
+    assert!(matches!(bench.answer(OK, at(2500)), Request::Sleep(length) if length.as_micros() == 500));
     assert!(matches!(bench.resume(Event::Woken, at(3000)), Request::Await));
     assert_eq!(bench.sent(), "Q\0\0\0\x0bCOMMIT\0");
     assert!(matches!(bench.answer(OK, at(4500)), Request::Done));
@@ -216,8 +215,7 @@ fn answers_are_compared_with_the_capture() {
     // any error agrees with one whose code is unknown
     assert_eq!(one(Some("?????"), None, &error, 1), [0, 0, 0, 0, 0, 0]);
     assert_eq!(one(Some("?????"), None, OK, 1), [0, 1, 0, 0, 0, 0]);
-    let follows = refused("25P02");
-    assert_eq!(one(None, None, &follows, 1), [0, 0, 0, 1, 0, 0]);
+    assert_eq!(one(None, None, &refused("25P02"), 1), [0, 0, 0, 1, 0, 0]);
     assert_eq!(one(Some("25P02"), None, OK, 1), [0, 0, 0, 1, 0, 0]);
     let cancelled = refused("57014");
     assert_eq!(one(None, None, &cancelled, 1), [1, 0, 0, 0, 0, 0]);
@@ -289,8 +287,7 @@ fn a_statement_waits_for_a_late_value_and_no_longer_than_it_may() {
     let (bench, mut second) = pair(json!([[0, 0, 7, 10]]), statement());
     let mut out = Vec::new();
     assert!(matches!(second.resume(begin(), at(3), &mut Outgoing::new(&mut out)), Request::Sleep(_)));
-    let late = at(3) + WAIT;
-    assert!(matches!(second.resume(Event::Woken, late, &mut Outgoing::new(&mut out)), Request::Await));
+    assert!(matches!(second.resume(Event::Woken, at(3) + WAIT, &mut Outgoing::new(&mut out)), Request::Await));
     assert!(String::from_utf8_lossy(&out).contains("123"));
     assert_eq!((bench.tally().mapped, bench.tally().not_mapped), (0, 1));
     // a statement that failed gives nothing, and nothing waits for it

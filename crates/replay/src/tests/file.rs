@@ -132,8 +132,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     assert_eq!(complaint(&unknown), "FILE:5: unknown text 1; the file has 1");
     let unknown = one_session(&[r#"{"at_us":20,"sql":"","of":1}"#]);
     assert_eq!(complaint(&unknown), "FILE:5: unknown class 1 (of); the file has 1");
-    let array = one_session(&["[1]"]);
-    assert_eq!(complaint(&array), "FILE:5: the line is not a JSON object");
+    assert_eq!(complaint(&one_session(&["[1]"])), "FILE:5: the line is not a JSON object");
     let none = one_session(&[]);
     assert_eq!(complaint(&none), "FILE: the file has no statements");
     // sessions are in order and complete
@@ -146,8 +145,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     // the name of a missing file and of a folder is said
     let missing = check("/nonexistent/shop.jsonl".as_ref()).expect_err("there is none");
     assert_eq!(missing.to_string(), "/nonexistent/shop.jsonl: could not open the file: No such file or directory");
-    let folder = check("/".as_ref()).expect_err("it has no lines");
-    assert_eq!(folder.to_string(), "/: is not a regular file");
+    assert_eq!(check("/".as_ref()).expect_err("it has no lines").to_string(), "/: is not a regular file");
     // short lines have a limit
     let long = format!("\"at_us\":10,\"x\":\"{}\"", "x".repeat(70_000));
     let content = one_session(&[&statement(20, "SELECT 1")]).replacen("\"at_us\":10", &long, 1);
@@ -229,8 +227,7 @@ proptest! {
         let length = content.len();
         content[at % length] = byte;
         content.truncate(length - cut % length);
-        let file = Temporary::new(&content);
-        if let Err(error) = check(file.path()) {
+        if let Err(error) = check(Temporary::new(&content).path()) {
             prop_assert!(error.to_string().contains("pgdyno-replay-"));
         }
     }

@@ -96,8 +96,7 @@ fn customers_are_those_of_the_profile() {
             assert!(line[13].len() == 9 && line[13].ends_with("11111"));
             assert_eq!((line[16], line[18], line[19]), ("50000.00", "-10.00", "10.00"));
         }
-        let off = (f64::from(bad) - 30_000.0 * share).abs();
-        assert!(off < 5.0 * deviation(30_000.0, share), "{profile:?} {bad}");
+        assert!((f64::from(bad) - 30_000.0 * share).abs() < 5.0 * deviation(30_000.0, share), "{profile:?} {bad}");
     }
 }
 
