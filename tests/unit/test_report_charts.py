@@ -255,6 +255,8 @@ def test_spread_labels_keep_their_order_their_distance_and_the_bounds(wanted: li
 def test_labels_without_room_are_cut_left_out_broken_or_keep_what_differs() -> None:
     assert spread([10.0, 60.0, 120.0], 0, 200) == [10, 60, 120]
     assert Placer(Rect(0, 0, 30, 30)).place("peak and knee", 15, 15) is None
+    placer = Placer(Rect(0, 0, 300, 100))
+    assert placer.place("peak", 150, 50) != placer.place("knee", 150, 50)
     assert shorten_end("pg18", 100) == shorten_middle("pg18", 180) == "pg18"
     cut = shorten_end(LONG, 100)
     assert cut.endswith("…")

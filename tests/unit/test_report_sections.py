@@ -16,6 +16,7 @@ from pgdyno.records import (
     BackgroundFigures,
     GeneratorHost,
     Point,
+    PoolerRecord,
     ProbeRecord,
     ReplicaLag,
     StandbyProbeRecord,
@@ -24,7 +25,7 @@ from pgdyno.records import (
 from pgdyno.report.export import markdown_of
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, ProbeSamples, digest
-from pgdyno.report.run_notes import background_table, replica_table
+from pgdyno.report.run_notes import background_table, pooler_table, replica_table
 from pgdyno.report.sections.environment import generator_table
 from pgdyno.report.sections.figures.comparison import published_blocks
 from pgdyno.report.sections.figures.validity import validity
@@ -42,7 +43,7 @@ from tests.present import present
 from tests.unit.events_sample import latency_of
 from tests.unit.report_answer_sample import arms, invalid
 from tests.unit.report_sample import SampleRun, add_trial, manifest, plain_lines, render_html, sweep
-from tests.unit.store_sample import trial_record
+from tests.unit.store_sample import trial_record, trial_summary
 from tests.unit.test_report_html import Page
 
 EVIL = "</script><script>alert('1')</script>"
@@ -365,6 +366,18 @@ def test_rows_of_standbys_and_of_loads_in_the_background() -> None:
         ("3", "idle", "2", "0", NOTHING, NOTHING, "0"),
     )
     assert background_table([trial_record(1, replication=[LAG])]) is None
+
+
+def test_a_row_of_a_pooler_has_the_parts_of_the_mean_latency() -> None:
+    pooler = PoolerRecord(
+        name="PgBouncer", pool=4, clients_waiting=3.0, servers_active=4.0, servers_idle=0.0, queue_ms=0.2, server_ms=0.1
+    )
+    trial = trial_record(
+        2, probe=ProbeRecord(pooler=pooler), summary=trial_summary(latency_ns=latency_of(((500_000, 1),)))
+    )
+    assert present(pooler_table([trial, trial_record(1)])).rows == (
+        ("2", "pool of 4", "0.500", "0.200", "0.100", "0.200", "3.00", "4.00", "0"),
+    )
 
 
 def test_runs_stand_beside_each_other_as_one() -> None:
