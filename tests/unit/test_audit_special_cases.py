@@ -304,7 +304,8 @@ def test_findings_about_generators_name_the_responsible_one_with_its_host() -> N
          {"generator-1": 300.0, "generator-2": 900.0}, ""),
         ("network-floor", by_hosts(FARTHEST, HALF, HALF),
          "0.3 ms to a and 1.4 ms to b from generator-2 (load2), the farthest generator",
-         {"target": "a", "generator": "generator-2 (load2)", "round_trip_us": 300.0, "round_trip_median_us": 360.0}, ""),
+         {"target": "a", "generator": "generator-2 (load2)", "round_trip_us": 300.0, "round_trip_median_us": 360.0},
+         ""),
         ("hardware-differs", by_hosts(own(), HALF, HALF, instance=["c7i.large"] * 2, cpu_model=["Xeon 1", "Xeon 2"]),
          "generators of the class c7i.large have different processors: Xeon 1 in trials 1, ", None, ""),
     ):  # fmt: skip
