@@ -11,19 +11,7 @@ from pgdyno.capture.logs.log_times import logged_time_us
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Source, Values
 from tests.present import present
-from tests.unit.capture_log_sample import (
-    START,
-    WRITERS,
-    Entry,
-    Log,
-    captured,
-    csvlog,
-    done,
-    error,
-    formats,
-    jsonlog,
-    stderr,
-)
+from tests.unit.capture_log_sample import START, WRITERS, Entry, Log, captured, csvlog, done, error, formats, stderr
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +47,7 @@ FORMATS = {
     "csvlog": csvlog(LOAD),
     "csvlog of 13": csvlog(LOAD, 24),
     "csvlog of 9.6": csvlog(LOAD, 23),
-    "jsonlog": jsonlog(LOAD),
+    "jsonlog": WRITERS["jsonlog"](LOAD),
     "stderr of Debian": stderr(LOAD, "{stamp} [{pid}] {user}@{database} "),
     "stderr of initdb": stderr(LOAD, "{stamp} [{pid}] "),
     "stderr of RDS, whole seconds": stderr(LOAD, "{seconds}:127.0.0.1(5):{user}@{database}:[{pid}]:"),
