@@ -82,20 +82,12 @@ def _work(server: OwnServer, session: Session) -> None:
 
 
 VALUES: dict[str, object] = {
-    "int4": -7,
-    "int8": 2**40,
-    "numeric": Decimal("-12345.6700"),
-    "float8": 0.1,
-    "bool": True,
-    "text": "it's \"ü\", $1 = 'x'\n\\t, NULL",
-    "bytea": b"\x00\xff'\\",
+    "int4": -7, "int8": 2**40, "numeric": Decimal("-12345.6700"), "float8": 0.1, "bool": True,
+    "text": "it's \"ü\", $1 = 'x'\n\\t, NULL", "bytea": b"\x00\xff'\\",
     "uuid": UUID("01234567-89ab-cdef-0123-456789abcdef"),
-    "timestamptz": datetime(2026, 11, 26, 12, 30, 15, 250_000, tzinfo=UTC),
-    "date": date(2026, 11, 26),
-    "interval": timedelta(days=1, seconds=90),
-    "int4[]": [1, 2, 70_000],
-    "date[]": None,
-}
+    "timestamptz": datetime(2026, 11, 26, 12, 30, 15, 250_000, tzinfo=UTC), "date": date(2026, 11, 26),
+    "interval": timedelta(days=1, seconds=90), "int4[]": [1, 2, 70_000], "date[]": None,
+}  # fmt: skip
 """By type; psycopg sends each as text with `%t`, and in binary with `%b`."""
 
 

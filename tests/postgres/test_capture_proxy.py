@@ -238,13 +238,9 @@ def test_programs_work_through_it(server: OwnServer, scratch: Path, place: str) 
 
 def test_hostile_clients_and_servers_cost_nothing(server: OwnServer, tmp_path: Path) -> None:
     hostile = [
-        b"\x7f\xff\xff\xff" + b"x" * 100,
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"\0\0\0\x08\x04\xd2\x16\x2f",
-        STARTUP + b"Q\x7f\xff\xff\xff" + b"y" * 100_000,
-        STARTUP + b"Q\0\0\0\1",
-        STARTUP + os.urandom(10_000),
-    ]
+        b"\x7f\xff\xff\xff" + b"x" * 100, b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x08\x04\xd2\x16\x2f",
+        STARTUP + b"Q\x7f\xff\xff\xff" + b"y" * 100_000, STARTUP + b"Q\0\0\0\1", STARTUP + os.urandom(10_000),
+    ]  # fmt: skip
     record = tmp_path / "records"
     with running_proxy(f"host=127.0.0.1 port={server.port}", f"--record={record}") as proxy:
         for data in hostile:

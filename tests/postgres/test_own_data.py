@@ -55,13 +55,9 @@ def own(home: Home) -> Iterator[Server]:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "more").mkdir()
     for name, text in {
-        "more/types.sql": "CREATE TYPE state AS ENUM ('open', 'paid')",
-        "schema.sql": SCHEMA,
-        "orders.sql": ORDERS,
-        "items.sql": ITEMS,
-        "items.csv": '3,"three, or more"\n',
-        "index.sql": "CREATE INDEX ON shop.orders (part)",
-    }.items():
+        "more/types.sql": "CREATE TYPE state AS ENUM ('open', 'paid')", "schema.sql": SCHEMA, "orders.sql": ORDERS,
+        "items.sql": ITEMS, "items.csv": '3,"three, or more"\n', "index.sql": "CREATE INDEX ON shop.orders (part)",
+    }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     return tmp_path
 

@@ -88,20 +88,12 @@ def jsonlog(entries: Log) -> str:
     lines = []
     for number, each in enumerate(_entries(entries)):
         found = {
-            "timestamp": stamp(each, number),
-            "user": each.user,
-            "dbname": each.database,
-            "pid": each.pid,
+            "timestamp": stamp(each, number), "user": each.user, "dbname": each.database, "pid": each.pid,
             "session_id": each.session,
-            "session_start": f"{START - timedelta(seconds=each.started):%Y-%m-%d %H:%M:%S} UTC",
-            "vxid": each.vxid,
-            "error_severity": each.severity,
-            "state_code": each.sqlstate,
-            "message": each.message,
-            "detail": each.detail,
-            "statement": each.query,
-            "backend_type": each.backend,
-        }
+            "session_start": f"{START - timedelta(seconds=each.started):%Y-%m-%d %H:%M:%S} UTC", "vxid": each.vxid,
+            "error_severity": each.severity, "state_code": each.sqlstate, "message": each.message,
+            "detail": each.detail, "statement": each.query, "backend_type": each.backend,
+        }  # fmt: skip
         lines.append(json.dumps({key: value for key, value in found.items() if value != ""}, separators=(",", ":")))
     return "\n".join(lines) + "\n"
 

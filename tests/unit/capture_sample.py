@@ -36,17 +36,10 @@ ROWS: tuple[Row, ...] = (
 
 def capture(**changes: Any) -> Capture:  # noqa: ANN401 - fields of any type
     of: dict[str, Any] = {
-        "source": Source.LOG,
-        "values": Values.ANONYMISED,
-        "began": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
-        "span_us": 600_000_000,
-        "sessions": 2,
-        "most_sessions": 2,
-        "transactions": 2,
-        "calls": 5,
-        "statements": list(CLASSES),
-        "waits": [Wait(wait="CPU", sessions=0.5), Wait(wait="Lock:tuple", sessions=0.25)],
-    }
+        "source": Source.LOG, "values": Values.ANONYMISED, "began": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+        "span_us": 600_000_000, "sessions": 2, "most_sessions": 2, "transactions": 2, "calls": 5,
+        "statements": list(CLASSES), "waits": [Wait(wait="CPU", sessions=0.5), Wait(wait="Lock:tuple", sessions=0.25)],
+    }  # fmt: skip
     return Capture(**{**of, **changes})
 
 

@@ -22,19 +22,7 @@ from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.server.server_files import LocalFiles
 from pgdyno.commands.own_load.capture import CaptureCommand
 from pgdyno.errors import PgdynoError, StoreError, UsageError
-from tests.unit.capture_log_sample import (
-    KEPT,
-    WRITERS,
-    Entry,
-    Log,
-    captured,
-    csvlog,
-    done,
-    error,
-    formats,
-    rows_of,
-    stderr,
-)
+from tests.unit.capture_log_sample import KEPT, WRITERS, Entry, Log, captured, csvlog, done, formats, rows_of, stderr
 
 pytestmark = pytest.mark.slow
 
@@ -249,7 +237,7 @@ def test_small_blocks_change_nothing(form: str, tmp_path: Path, monkeypatch: pyt
             Entry("duration: 0.1 ms  bind s: SELECT 1 / $1", value),
             Entry("duration: 0.1 ms  execute s: SELECT 1 / $1", value),
             Entry("duration: 0.1 ms  bind s: SELECT 1 / $1", value),
-            error("SELECT 1 / $1", "22012"),
+            Entry("it failed", query="SELECT 1 / $1", severity="ERROR", sqlstate="22012"),
             Entry("statement: ROLLBACK"),
         ]
         pool = [

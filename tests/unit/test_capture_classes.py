@@ -56,17 +56,11 @@ def test_the_beginning_of_a_text_is_that_of_the_whole_without_constants() -> Non
 
 def test_schemas_and_lists_make_classes_of_their_own(tmp_path: Path) -> None:
     classes = {
-        "SELECT a FROM t WHERE k = 1": 0,
-        "SELECT a FROM t WHERE k = ANY('{1,2}')": 1,
-        "SELECT a FROM t WHERE k IN (1)": 2,
-        "select a from t where k in (1, 2)": 2,
-        "SELECT a FROM one.t": 3,
-        "SELECT a FROM other.t": 4,
-        "UPDATE one.t SET a = 1": 5,
-        'UPDATE "other".t SET a = 1': 6,
-        "SAVEPOINT a": 7,
+        "SELECT a FROM t WHERE k = 1": 0, "SELECT a FROM t WHERE k = ANY('{1,2}')": 1,
+        "SELECT a FROM t WHERE k IN (1)": 2, "select a from t where k in (1, 2)": 2, "SELECT a FROM one.t": 3,
+        "SELECT a FROM other.t": 4, "UPDATE one.t SET a = 1": 5, 'UPDATE "other".t SET a = 1': 6, "SAVEPOINT a": 7,
         "SAVEPOINT b": 7,
-    }
+    }  # fmt: skip
     rows = captured(tmp_path, list(classes)).columns("sql statement")
     same = [(one, other) for one, of_one in rows for other, of_other in rows if of_one == of_other]
     assert same == [(one, other) for one in classes for other in classes if classes[one] == classes[other]]

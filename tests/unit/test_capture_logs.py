@@ -299,13 +299,10 @@ def test_the_statements_of_the_database_that_is_chosen_or_the_only_known_one_are
     assert (found.texts, found.capture.database) == (["SELECT 3"], "wiki")
     assert found.left_out == {"other-database": (2, "1")}
     log: list[Entry | str] = [
-        done("SELECT 1", pid=4),
-        Entry("connection received: host=[local]"),
-        AUTHORIZED,
-        "SELECT 2",
+        done("SELECT 1", pid=4), Entry("connection received: host=[local]"), AUTHORIZED, "SELECT 2",
         Entry("connection received: host=[local]", pid=5),
         Entry("password authentication failed", severity="FATAL", sqlstate="28P01", pid=5),
-    ]
+    ]  # fmt: skip
     found = captured(tmp_path, stderr(log, "{stamp} [{pid}] "))
     assert (found.capture.database, found.texts, found.capture.sessions) == ("shop", ["SELECT 1", "SELECT 2"], 2)
     log += [Entry("connection authorized: user=app database=wiki", pid=6), done("SELECT 3", pid=6)]

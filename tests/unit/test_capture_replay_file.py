@@ -29,13 +29,8 @@ def lines_of(folder: Path) -> list[Line]:
 def test_a_file_has_a_head_classes_shared_texts_then_sessions(tmp_path: Path) -> None:
     assert lines_of(write_capture(tmp_path)) == [
         {
-            "format": "pgdyno-replay",
-            "version": 1,
-            "sessions": 2,
-            "most_sessions": 2,
-            "statements": 5,
-            "span_us": 600_000_000,
-            "longest_us": 812,
+            "format": "pgdyno-replay", "version": 1, "sessions": 2, "most_sessions": 2, "statements": 5,
+            "span_us": 600_000_000, "longest_us": 812,
         },
         {"class": 0, "sql": "SELECT a FROM t WHERE b = $1"},
         {"class": 1, "sql": "BEGIN"},
@@ -51,7 +46,7 @@ def test_a_file_has_a_head_classes_shared_texts_then_sessions(tmp_path: Path) ->
         {"session": 1, "at_us": 900, "until_us": 5000},
         {"at_us": 950, "text": 0, "params": [None], "us": 788},
         {"end": 5000},
-    ]
+    ]  # fmt: skip
     assert [path.name for path in tmp_path.glob("*.spilled*")] == []
 
 

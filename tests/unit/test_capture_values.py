@@ -31,17 +31,12 @@ def execute(sql: str, parameters: str) -> Entry:
 
 ENDS = ("-- it's", "/* it's */", """AS "it's" """)
 STAY = [
-    "SET search_path = 'app', 'public'",
-    "SET LOCAL TIME ZONE 'Europe/Berlin'",
-    "SET SESSION search_path TO 'app'",
-    "set  local\n lock_timeout = '5s'",
-    "SET work_mem = '4MB';",
+    "SET search_path = 'app', 'public'", "SET LOCAL TIME ZONE 'Europe/Berlin'", "SET SESSION search_path TO 'app'",
+    "set  local\n lock_timeout = '5s'", "SET work_mem = '4MB';",
     "SELECT nextval('orders_id_seq'), 'orders'::regclass, d -> 'key' ->> 'other'",
     "SELECT date_trunc('fortnight', now()) AT TIME ZONE 'Europe/Berlin', now() - INTERVAL 'P1D'",
-    "SELECT set_config('app.tenant', '17', true), current_setting('app.tenant')",
-    "SELECT a$b",
-    "SELECT 1",
-]
+    "SELECT set_config('app.tenant', '17', true), current_setting('app.tenant')", "SELECT a$b", "SELECT 1",
+]  # fmt: skip
 REPLACED = {
     "SELECT * FROM \"people's\" WHERE name = 'Erika' AND born > '1990-01-01' AND id = '42' AND x = 17.5": (
         r"SELECT \* FROM \"people's\" WHERE name = '[A-Z][a-z]{4}' AND born > '1990-01-01' AND id = '42' AND x = 17\.5"
@@ -72,41 +67,23 @@ REPLACED = {
     "/*+ Set(a 'alice') */ SELECT 1": " *SELECT 1 *",
 }
 WITHOUT_ALICE = [
-    "SET LOCAL app.mail = 'alice@x.com'",
-    "SET SESSION app.mail = 'alice@x.com'",
-    "SET  app.mail = 'alice@x.com'",
-    "SET\tLOCAL  app.mail TO 'alice@x.com'",
-    "SET app . mail = 'alice@x.com'",
-    "SET LOCAL/**/app/**/.mail = 'alice@x.com'",
-    'SET "app"."mail" = \'alice@x.com\'',
-    "SET app.\"mail\" = 'alice@x.com'",
-    "SET \"app.mail\" = 'alice@x.com'",
-    "SET U&\"app\".mail = 'alice@x.com'",
-    "SET app$x.mail = 'alice@x.com'",
-    "SET größe€.mail = 'alice@x.com'",
-    "SET local.mail = 'alice@x.com'",
-    "SET SESSION session.mail = 'alice@x.com'",
-    "SET ROLE 'alice'",
-    "SET LOCAL role TO 'alice'",
-    "SET SESSION AUTHORIZATION 'alice'",
-    "SET session_authorization = 'alice'",
-    "SET application_name = 'alice@x.com'",
-    "ALTER DATABASE d SET app.mail = 'alice@x.com'",
-    "ALTER DATABASE d SET application_name = 'alice@x.com'",
-    "SELECT set_config('app.mail', 'alice@x.com', true)",
-    "BEGIN; SET LOCAL app.mail = 'alice@x.com'",
+    "SET LOCAL app.mail = 'alice@x.com'", "SET SESSION app.mail = 'alice@x.com'", "SET  app.mail = 'alice@x.com'",
+    "SET\tLOCAL  app.mail TO 'alice@x.com'", "SET app . mail = 'alice@x.com'",
+    "SET LOCAL/**/app/**/.mail = 'alice@x.com'", 'SET "app"."mail" = \'alice@x.com\'',
+    "SET app.\"mail\" = 'alice@x.com'", "SET \"app.mail\" = 'alice@x.com'", "SET U&\"app\".mail = 'alice@x.com'",
+    "SET app$x.mail = 'alice@x.com'", "SET größe€.mail = 'alice@x.com'", "SET local.mail = 'alice@x.com'",
+    "SET SESSION session.mail = 'alice@x.com'", "SET ROLE 'alice'", "SET LOCAL role TO 'alice'",
+    "SET SESSION AUTHORIZATION 'alice'", "SET session_authorization = 'alice'", "SET application_name = 'alice@x.com'",
+    "ALTER DATABASE d SET app.mail = 'alice@x.com'", "ALTER DATABASE d SET application_name = 'alice@x.com'",
+    "SELECT set_config('app.mail', 'alice@x.com', true)", "BEGIN; SET LOCAL app.mail = 'alice@x.com'",
     "SET statement_timeout = 0; INSERT INTO t VALUES ('alice@x.com')",
-    "SET search_path = 'app'; SET LOCAL app.mail = 'alice@x.com'",
-    "RESET app.mail; SELECT 'alice@x.com'",
+    "SET search_path = 'app'; SET LOCAL app.mail = 'alice@x.com'", "RESET app.mail; SELECT 'alice@x.com'",
     "SHOW search_path; SELECT 'alice@x.com'",
-]
+]  # fmt: skip
 LEFT_OUT = {
     "code": [
-        "DO $$BEGIN END$$",
-        "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-        "SELECT $é$Mustermann$é$",
-        "SELECT $größe_1$Muster$$mann$größe_1$",
-        "SELECT $é$Mustermann",
+        "DO $$BEGIN END$$", "CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "SELECT $é$Mustermann$é$", "SELECT $größe_1$Muster$$mann$größe_1$", "SELECT $é$Mustermann",
         "SELECT 'Mustermann$a$', $a$Mustermann$a$",
     ],
     "not-anonymised": [
@@ -118,7 +95,7 @@ LEFT_OUT = {
         "SELECT 4111111111111111x",
         "SELECT a + $",
     ],
-}
+}  # fmt: skip
 
 
 def test_what_is_data_is_replaced_or_left_out_and_all_else_stays(tmp_path: Path) -> None:
@@ -162,19 +139,12 @@ def test_parameters_are_replaced_as_constants_are_unless_they_are_no_data(tmp_pa
 def test_nothing_that_was_replaced_is_in_the_folder(tmp_path: Path) -> None:
     secret = "Mustermannhausen"
     found = anonymised(
-        tmp_path,
-        f"SELECT '{secret}' -- {secret}",
-        f"/* {secret} */ SELECT a FROM t /* {secret}\n*/",
-        error(f"SELEKT '{secret}'", "42601"),
-        f"SELECT $${secret}$$",
-        f"DO 'BEGIN {secret}; END'",
-        f"SELECT 'a\\'{secret}'",
-        f"SELECT '{secret}",
-        f"SELECT '{json.dumps({'name': secret})}'::jsonb",
+        tmp_path, f"SELECT '{secret}' -- {secret}", f"/* {secret} */ SELECT a FROM t /* {secret}\n*/",
+        error(f"SELEKT '{secret}'", "42601"), f"SELECT $${secret}$$", f"DO 'BEGIN {secret}; END'",
+        f"SELECT 'a\\'{secret}'", f"SELECT '{secret}", f"SELECT '{json.dumps({'name': secret})}'::jsonb",
         execute("SELECT $1", f"$1 = '{secret}'"),
-        Entry("duration: 1.0 ms  bind a: SELECT $1", f"Parameters: $1 = '{secret}'"),
-        error("SELECT $1", "22012"),
-    )
+        Entry("duration: 1.0 ms  bind a: SELECT $1", f"Parameters: $1 = '{secret}'"), error("SELECT $1", "22012"),
+    )  # fmt: skip
     assert secret not in found.capture.model_dump_json()
     assert secret not in str(found.rows)
     assert secret.encode() not in (tmp_path / "capture" / STATEMENTS_FILE).read_bytes()
@@ -422,14 +392,10 @@ def test_an_element_of_an_array_becomes_what_an_equal_value_becomes() -> None:
 
 def test_other_forms_of_literals_and_patterns_stay_what_they_are() -> None:
     for literal, pattern in (
-        (r"E'caf\u00e9\n\'x\''", r"E'(?:[^'\\]|''|\\\\)*'"),
-        (r"e'\x41\101\\'", r"e'[^'\\]{2}\\\\'"),
-        ("B'0101'", "B'0101'"),
-        ("X'1FAB'", "X'[0-9a-f]{4}'"),
-        ("N'name'", "N'[a-z]{4}'"),
-        (r"U&'d\0061t\+000061'", r"U&'\w{4}'"),
-        (r"'\xdeadbeef'", r"'\\x[0-9a-f]{8}'"),
-    ):
+        (r"E'caf\u00e9\n\'x\''", r"E'(?:[^'\\]|''|\\\\)*'"), (r"e'\x41\101\\'", r"e'[^'\\]{2}\\\\'"),
+        ("B'0101'", "B'0101'"), ("X'1FAB'", "X'[0-9a-f]{4}'"), ("N'name'", "N'[a-z]{4}'"),
+        (r"U&'d\0061t\+000061'", r"U&'\w{4}'"), (r"'\xdeadbeef'", r"'\\x[0-9a-f]{8}'"),
+    ):  # fmt: skip
         found = ONE.literal(literal)
         assert re.fullmatch(pattern, found), found
         assert found == literal or literal[0] != "B"

@@ -248,36 +248,21 @@ def logs_of(*statements: str) -> list[str]:
 
 
 MAY_BE_CUT = [
-    "\ncp: no space left",
-    "\nWHERE id = 7",
-    "\n    WHERE id = 7\nAND qty = 2",
-    "\n\tWHERE id = 7\n    AND qty = 2",
-    "\n\tWHERE id = 7\nAND qty = 2",
-    "\n\nWHERE id = 7",
-    "\n    WHERE name = 'two\n    lines'",
-    "\n    WHERE name = $$two\n    lines$$",
-    '\n    WHERE "two\n    lines" = 1',
-    "\n    WHERE name = 'two\n\n    lines'",
-    "\n    WHERE name = 'begins",
-    "\n    WHERE",
-    " WHERE id IN (1, 2, ...",
-    " WHERE id = 7 [Truncated...]",
-    " WHERE id = 7…",
+    "\ncp: no space left", "\nWHERE id = 7", "\n    WHERE id = 7\nAND qty = 2", "\n\tWHERE id = 7\n    AND qty = 2",
+    "\n\tWHERE id = 7\nAND qty = 2", "\n\nWHERE id = 7", "\n    WHERE name = 'two\n    lines'",
+    "\n    WHERE name = $$two\n    lines$$", '\n    WHERE "two\n    lines" = 1',
+    "\n    WHERE name = 'two\n\n    lines'", "\n    WHERE name = 'begins", "\n    WHERE", " WHERE id IN (1, 2, ...",
+    " WHERE id = 7 [Truncated...]", " WHERE id = 7…",
     f" WHERE id = 7{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2",
     f" WHERE id = 7{BEGIN.format(7)}ERROR:  division by zero",
-]
+]  # fmt: skip
 WHOLE = [
-    "\n\tWHERE id = 7\n\t\n\tAND qty = 2",
-    "\n\tWHERE id = 7\n\n\tAND qty = 2",
-    "\n    WHERE id = 7\n\n    AND qty = 2",
-    "\n    WHERE id = 7 -- first line\n    AND qty = 2",
-    "\n    WHERE id = 7 /* two\n    lines */ AND qty = 2",
-    "\n\tWHERE name = 'two\n\tlines'",
-    "\n\n",
+    "\n\tWHERE id = 7\n\t\n\tAND qty = 2", "\n\tWHERE id = 7\n\n\tAND qty = 2", "\n    WHERE id = 7\n\n    AND qty = 2",
+    "\n    WHERE id = 7 -- first line\n    AND qty = 2", "\n    WHERE id = 7 /* two\n    lines */ AND qty = 2",
+    "\n\tWHERE name = 'two\n\tlines'", "\n\n",
     f"\n\tWHERE name = '\n\t{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2'",
-    " WHERE name = 'LOG:  DETAIL:  ERROR:  '",
-    " WHERE name = 'x' -- HINT:  none",
-]
+    " WHERE name = 'LOG:  DETAIL:  ERROR:  '", " WHERE name = 'x' -- HINT:  none",
+]  # fmt: skip
 
 
 def test_what_may_be_cut_is_left_out_and_what_is_whole_is_captured(tmp_path: Path) -> None:
@@ -316,13 +301,9 @@ def test_lines_that_are_shortened_to_a_limit_are_left_out(tmp_path: Path) -> Non
 
 
 PARAMETERS = [
-    ("$1 = '7', $2 = 'a...b'", True),
-    ("$1 = '7', $2 = NULL", True),
-    ("$1 = '7...', $2 = 'a'", False),
-    ("$1 = '7', $2 = 'abc...'", False),
-    ("$1 = '7', $2 = 'ab", False),
-    ("$1 = '7', ", False),
-]
+    ("$1 = '7', $2 = 'a...b'", True), ("$1 = '7', $2 = NULL", True), ("$1 = '7...', $2 = 'a'", False),
+    ("$1 = '7', $2 = 'abc...'", False), ("$1 = '7', $2 = 'ab", False), ("$1 = '7', ", False),
+]  # fmt: skip
 
 
 @formats

@@ -230,14 +230,10 @@ def test_figures_of_a_table_and_lines_with_a_figure_that_nothing_reads() -> None
 
 def test_numbers_are_read_as_they_are_written_with_the_decimal_sign_of_their_table() -> None:
     for cells, tps, latency in (
-        ("379,6 | 21,07", 379.6, 21.07),
-        ("1.234,5 | 6,5", 1234.5, 6.5),
-        ("1 234,5 | 6,5", 1234.5, 6.5),
-        ("1,234.5 | 6.5", 1234.5, 6.5),
-        ("1'234.5 | 6.5 ms", 1234.5, 6.5),
-        ("1234.5 tps | 0.0065 s", 1234.5, 6.5),
+        ("379,6 | 21,07", 379.6, 21.07), ("1.234,5 | 6,5", 1234.5, 6.5), ("1 234,5 | 6,5", 1234.5, 6.5),
+        ("1,234.5 | 6.5", 1234.5, 6.5), ("1'234.5 | 6.5 ms", 1234.5, 6.5), ("1234.5 tps | 0.0065 s", 1234.5, 6.5),
         ("1,234 | 6500 µs", 1234, 6.5),
-    ):
+    ):  # fmt: skip
         found = only(bars("clients | tps | latency (ms)", f"8 | {cells}"))
         assert found.tps == tps
         assert found.latency_mean_ms == pytest.approx(latency)
@@ -277,22 +273,13 @@ def test_seconds_of_a_run_are_no_trials_but_lengths_and_times_of_runs_may_be_col
 
 def test_thousands_and_millions_count_and_latencies_have_many_units() -> None:
     for cells, field, value in (
-        ("TPM: 1.2M", "tpm", 1_200_000),
-        ("TPM: 900k", "tpm", 900_000),
-        ("TPM: 1.2 million", "tpm", 1_200_000),
-        ("TPS: 12,5 k", "tps", 12_500),
-        ("TPS (k): 12.5", "tps", 12_500),
-        ("TPS (K): 12.5k", "tps", 12_500),
-        ("TPS (thousands): 12.5", "tps", 12_500),
-        ("TPS in thousands: 12.5", "tps", 12_500),
-        ("TPS x1000: 12.5", "tps", 12_500),
-        ("TPS (x 1,000): 12.5", "tps", 12_500),
-        ("TPS/1000: 12.5", "tps", 12_500),
-        ("kTPS: 12.5", "tps", 12_500),
-        ("k transactions/s: 12.5", "tps", 12_500),
-        ("TPM (millions): 1.2", "tpm", 1_200_000),
-        ("NOPM: 50123 /min", "nopm", 50_123),
-    ):
+        ("TPM: 1.2M", "tpm", 1_200_000), ("TPM: 900k", "tpm", 900_000), ("TPM: 1.2 million", "tpm", 1_200_000),
+        ("TPS: 12,5 k", "tps", 12_500), ("TPS (k): 12.5", "tps", 12_500), ("TPS (K): 12.5k", "tps", 12_500),
+        ("TPS (thousands): 12.5", "tps", 12_500), ("TPS in thousands: 12.5", "tps", 12_500),
+        ("TPS x1000: 12.5", "tps", 12_500), ("TPS (x 1,000): 12.5", "tps", 12_500), ("TPS/1000: 12.5", "tps", 12_500),
+        ("kTPS: 12.5", "tps", 12_500), ("k transactions/s: 12.5", "tps", 12_500),
+        ("TPM (millions): 1.2", "tpm", 1_200_000), ("NOPM: 50123 /min", "nopm", 50_123),
+    ):  # fmt: skip
         head, _, cell = cells.partition(": ")
         assert fields([only(bars(f"target | clients | {head}", f"a | 8 | {cell}"))], f"target {field}") == [
             ("a", value)
@@ -406,21 +393,11 @@ def test_what_surrounds_a_password_is_kept() -> None:
     ):
         assert without_passwords(line) == shown
     for line in (
-        "Password:",
-        "Password for user postgres:",
-        "sysbench --pgsql-password= run",
-        "sysbench --pgsql-password run",
-        "PGPASSWORD= pgbench -c 8",
-        "psql --password -h x",
-        "password_encryption = scram-sha-256, 100 tps",
-        "PGPASSFILE=/home/x/.pgpass",
-        "| user | password | tps |",
-        "pass 1: 3400 tps",
-        "bypass = on",
-        "postgresql://h1:5432,h2:5433/db?user=a@b",
-        '{"password": null, "tps": 5}',
-        "ALTER ROLE u PASSWORD $1",
-    ):
+        "Password:", "Password for user postgres:", "sysbench --pgsql-password= run", "sysbench --pgsql-password run",
+        "PGPASSWORD= pgbench -c 8", "psql --password -h x", "password_encryption = scram-sha-256, 100 tps",
+        "PGPASSFILE=/home/x/.pgpass", "| user | password | tps |", "pass 1: 3400 tps", "bypass = on",
+        "postgresql://h1:5432,h2:5433/db?user=a@b", '{"password": null, "tps": 5}', "ALTER ROLE u PASSWORD $1",
+    ):  # fmt: skip
         assert without_passwords(line) == line
 
 

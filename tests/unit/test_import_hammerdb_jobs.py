@@ -161,13 +161,10 @@ PLAIN = {"host": "db1", "rampup": "2", "all": "false", "key": "false", "procs": 
 
 def test_jobs_of_other_servers_and_loads_are_no_repeats(tmp_path: Path) -> None:
     for other, target, variables in (
-        ({}, "pg", {}),
-        ({"host": "db2"}, "pg, db2:5432:tpcc", {}),
-        ({"rampup": "10"}, "pg", {"rampup_min": "10"}),
-        ({"all": "true"}, "pg", {"allwarehouse": "true"}),
-        ({"key": "true"}, "pg", {"keyandthink": "true"}),
+        ({}, "pg", {}), ({"host": "db2"}, "pg, db2:5432:tpcc", {}), ({"rampup": "10"}, "pg", {"rampup_min": "10"}),
+        ({"all": "true"}, "pg", {"allwarehouse": "true"}), ({"key": "true"}, "pg", {"keyandthink": "true"}),
         ({"procs": "true"}, "pg", {"storedprocs": "true"}),
-    ):
+    ):  # fmt: skip
         result = "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"
         rows = [
             f"INSERT INTO JOBMAIN VALUES ('{job}', 'PostgreSQL', 'TPC-C', '{DICTIONARY.format(**settings)}', NULL);"

@@ -424,13 +424,9 @@ def test_errors_of_sysbench_and_its_output_without_percentiles(tmp_path: Path) -
 
 def test_tests_of_sysbench_without_a_database_and_checkpoints_are_no_results() -> None:
     for head in (
-        f"{THREADS}\nPrime numbers limit: 10000\n\nThreads started!\n\n{CPU}",
-        THREADS + MEMORY,
-        THREADS,
-        CPU,
-        "$ sysbench cpu --threads=4 run\n",
-        "$ sysbench --test=mutex --num-threads=4 run\n",
-    ):
+        f"{THREADS}\nPrime numbers limit: 10000\n\nThreads started!\n\n{CPU}", THREADS + MEMORY, THREADS, CPU,
+        "$ sysbench cpu --threads=4 run\n", "$ sysbench --test=mutex --num-threads=4 run\n",
+    ):  # fmt: skip
         document = read_document(head + EVENTS)
         assert document.outputs == []
         assert ["uses no database" in unread.text for unread in document.unread] == [True]

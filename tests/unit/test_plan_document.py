@@ -244,12 +244,9 @@ def test_what_is_no_plan_that_can_be_read(mine: Path) -> None:
     # a TOML file that is no plan is not offered
     (mine.parent / "pyproject.toml").write_text("[project]\n")
     for source, hint in (
-        ("quik", "did you mean quick?"),
-        ("mnie.toml", "did you mean mine.toml?"),
-        ("zzz", "files here: mine.toml"),
-        ("./quick", "catalogue: "),
-        ("mine.toml/x", "catalogue: "),
-    ):
+        ("quik", "did you mean quick?"), ("mnie.toml", "did you mean mine.toml?"), ("zzz", "files here: mine.toml"),
+        ("./quick", "catalogue: "), ("mine.toml/x", "catalogue: "),
+    ):  # fmt: skip
         with pytest.raises(UsageError) as caught:
             load_plan(source)
         assert f"plan {source} does not exist" in caught.value.message
@@ -303,17 +300,12 @@ def test_overrides_and_those_that_make_no_sense() -> None:
     # they do not leak into the next plan
     assert load_plan("mine.toml").plan.sweep.clients == [1, 2]
     for override, message in (
-        ("trial.repeats", "expected KEY=VALUE"),
-        ("=5", "expected a key"),
-        ("sweep.clients=[1,2", "not valid TOML"),
-        ("sweep.clients[2]=1", "has 2 elements"),
-        ("sweep.clients.x=1", "is a list"),
-        ("sweep[0]=1", "is a table, not a list"),
-        ("name.x=1", "is one value, not a table"),
-        ("name[0].x=1", "is one value, not a list"),
-        ("trial.repeats=1\nseed=2", "not TOML|one value"),
+        ("trial.repeats", "expected KEY=VALUE"), ("=5", "expected a key"), ("sweep.clients=[1,2", "not valid TOML"),
+        ("sweep.clients[2]=1", "has 2 elements"), ("sweep.clients.x=1", "is a list"),
+        ("sweep[0]=1", "is a table, not a list"), ("name.x=1", "is one value, not a table"),
+        ("name[0].x=1", "is one value, not a list"), ("trial.repeats=1\nseed=2", "not TOML|one value"),
         ('sweep.clients."²"=1', "its elements are"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(UsageError, match=message):
             load_plan("mine.toml", [override])
 

@@ -206,15 +206,12 @@ def test_everything_that_runs_code_is_listed_with_its_line_also_of_an_extended_p
 
 def test_no_way_of_writing_hides_a_command(plan: Path) -> None:
     for script, listed in (
-        ("SELECT 1; \\shell touch it\n", "\\shell touch it"),
-        ("SELECT 1\\;\\shell touch it\n", "\\shell touch it"),
-        ("/* c */ \\setshell n touch it\n", "\\setshell n touch it"),
-        ("\f\\shell touch it\n", "\\shell touch it"),
-        ("\v\\SetShell n touch it\n", "\\SetShell n touch it"),
-        ("\\shell\\\n touch \\\n it\n", "\\shell touch it"),
+        ("SELECT 1; \\shell touch it\n", "\\shell touch it"), ("SELECT 1\\;\\shell touch it\n", "\\shell touch it"),
+        ("/* c */ \\setshell n touch it\n", "\\setshell n touch it"), ("\f\\shell touch it\n", "\\shell touch it"),
+        ("\v\\SetShell n touch it\n", "\\SetShell n touch it"), ("\\shell\\\n touch \\\n it\n", "\\shell touch it"),
         ("COPY t FROM PROGRAM U&'touch it';\n", "PROGRAM U&'touch it';"),
         ("COPY t FROM PROGRAM/**/'touch it';\n", "PROGRAM/**/'touch it';"),
-    ):
+    ):  # fmt: skip
         (plan.parent / "shell.sql").write_text(script)
         assert [each.what for each in list_executed_code(load_plan(plan)) if "scripts" in each.field] == [
             f"shell.sql:1: {listed}"

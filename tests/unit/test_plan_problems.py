@@ -224,13 +224,10 @@ def test_only_what_cannot_answer_is_warned_of(plan: Path) -> None:
         ("quick", 'sweep.protocol=["simple","prepared"]', "trial.repeats", "3 pairs are too few", ""),
         ("quick", "trial.repeats=1", "trial.repeats", "", ""),
         (
-            "quick",
-            "sweep.clients=8",
-            "target",
-            "one target at one number of clients: there is nothing",
+            "quick", "sweep.clients=8", "target", "one target at one number of clients: there is nothing",
             "second target",
         ),
-    ):
+    ):  # fmt: skip
         found = warnings_of(source or plan, overrides)
         assert path in [each[0] for each in found]
         assert any(at == path and said.startswith(message) and hint in remedy for at, said, remedy in found)

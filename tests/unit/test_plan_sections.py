@@ -120,12 +120,9 @@ def test_wrong_times_for_reconnecting_and_ledgers_that_nobody_writes_into_are_re
         assert (problem.path, problem.line) == ("trial.reconnect", LAST)
         assert message in problem.message + (problem.hint or "")
     for scripts, writes in (
-        ('["tpcb-like"]', True),
-        ('["select-only@9", "simple-update"]', True),
-        ('["books.sql"]', True),
-        ('["select-only"]', False),
-        ('["plain.sql"]', False),
-    ):
+        ('["tpcb-like"]', True), ('["select-only@9", "simple-update"]', True), ('["books.sql"]', True),
+        ('["select-only"]', False), ('["plain.sql"]', False),
+    ):  # fmt: skip
         text = PLAN.replace('["tpcb-like"]', scripts) + "ledger = true\n"
         if writes:
             assert "--ledger" in options(load(tmp_path, text))
@@ -249,16 +246,12 @@ WRONG_QUERIES: list[tuple[dict[str, object], str]] = [
 
 def test_mistakes_in_limits_and_hooks_have_their_lines(tmp_path: Path) -> None:
     for line, said in (
-        ('pause = "-1s"', "'-1s' is not a duration"),
-        ("pause = 5", "give the duration a unit"),
-        ("max_errors = -1", "must be at least 0"),
-        ('min_free_disk = "5 gigs"', "'5 gigs' is not a size"),
-        ("min_free_disk = 5", "must be text"),
-        ('[hooks]\nbefore_trial = ""', "write a line for the shell"),
+        ('pause = "-1s"', "'-1s' is not a duration"), ("pause = 5", "give the duration a unit"),
+        ("max_errors = -1", "must be at least 0"), ('min_free_disk = "5 gigs"', "'5 gigs' is not a size"),
+        ("min_free_disk = 5", "must be text"), ('[hooks]\nbefore_trial = ""', "write a line for the shell"),
         ("[hooks]\nbefore_trial = [1]", "write a line for the shell"),
-        ('[hooks]\ntimeout = "0s"', "must be more than 0s"),
-        ('[hooks]\nbefore_trail = "sync"', "unknown key"),
-    ):
+        ('[hooks]\ntimeout = "0s"', "must be more than 0s"), ('[hooks]\nbefore_trail = "sync"', "unknown key"),
+    ):  # fmt: skip
         problem = the_problem(tmp_path, PLAN + line)
         assert said in problem.message, problem
         assert problem.line == LAST + 1 + line.count("\n")

@@ -23,13 +23,9 @@ from tests.unit import plan_sample
 from tests.unit.plan_sample import problems, the_problem
 
 NAMES: dict[str, Value] = {
-    "clients": Fraction(6),
-    "scale": Fraction(100),
-    "protocol": "simple",
-    "settings.work_mem": "4MB",
-    "settings.auto_explain.log_min_duration": "10",
-    "variables.range": "50",
-}
+    "clients": Fraction(6), "scale": Fraction(100), "protocol": "simple", "settings.work_mem": "4MB",
+    "settings.auto_explain.log_min_duration": "10", "variables.range": "50",
+}  # fmt: skip
 
 
 def test_numbers_and_conditions() -> None:
@@ -112,19 +108,12 @@ def test_values_of_ranges_and_malformed_ones() -> None:
         assert expand_range(text) == values.split()
     assert len(expand_range(f"1..{MOST_VALUES}")) == MOST_VALUES
     for text, message in (
-        ("1..", "is not a range; write"),
-        ("..8", "is not a range"),
-        ("1...8", "is not a range"),
-        ("1..8 step", "is not a range"),
-        ("1..8 stepp 2", "is not a range"),
-        ("-1..8", "is not a range"),
-        ("1..8 step 0", "a step of 0"),
-        ("8..1", "ends before it begins; write 1..8"),
-        ("0..8 doubling", "never leaves 0"),
-        ("1MB..8GB", "mixes units; write both ends in MB"),
-        ("1MB..8MB step 1kB", "mixes units"),
-        ("1..1000000", "1,000,000 values"),
-    ):
+        ("1..", "is not a range; write"), ("..8", "is not a range"), ("1...8", "is not a range"),
+        ("1..8 step", "is not a range"), ("1..8 stepp 2", "is not a range"), ("-1..8", "is not a range"),
+        ("1..8 step 0", "a step of 0"), ("8..1", "ends before it begins; write 1..8"),
+        ("0..8 doubling", "never leaves 0"), ("1MB..8GB", "mixes units; write both ends in MB"),
+        ("1MB..8MB step 1kB", "mixes units"), ("1..1000000", "1,000,000 values"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=message.replace(".", r"\.")):
             expand_range(text)
 

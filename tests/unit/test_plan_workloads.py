@@ -152,21 +152,14 @@ def texts(folder: Path, text: str, **variables: str) -> list[str]:
 
 def test_what_a_file_says_is_read_by_psql_s_rules_and_mistakes_have_file_and_line(tmp_path: Path) -> None:
     for statement in (
-        "SELECT ';', 'it''s;'",
-        "SELECT E'\\';'",
-        "SELECT $$;$$",
-        "SELECT $Tag$; $tag$ $$ ;$Tag$",
-        'SELECT 1 AS "a;"";"',
-        "SELECT 1 /* ; /* ; */ ' */",
-        "SELECT 1 -- ; '\n",
-        "SELECT 'two\nlines;'",
+        "SELECT ';', 'it''s;'", "SELECT E'\\';'", "SELECT $$;$$", "SELECT $Tag$; $tag$ $$ ;$Tag$",
+        'SELECT 1 AS "a;"";"', "SELECT 1 /* ; /* ; */ ' */", "SELECT 1 -- ; '\n", "SELECT 'two\nlines;'",
         "DO $$\nBEGIN\n  PERFORM 1;\nEND;\n$$",
         "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT CASE WHEN true THEN 2 END; END",
         "CREATE OR REPLACE PROCEDURE p() BEGIN ATOMIC\nINSERT INTO t VALUES (1);\nEND",
         "CREATE RULE r AS ON INSERT TO t DO (DELETE FROM a; DELETE FROM b)",
-        "SELECT a$b$c, date'\\', e'\\';', type$x FROM t",
-        "BEGIN",
-    ):
+        "SELECT a$b$c, date'\\', e'\\';', type$x FROM t", "BEGIN",
+    ):  # fmt: skip
         assert texts(tmp_path, f"{statement};SELECT 2;\nSELECT 3") == [statement.strip(), "SELECT 2", "SELECT 3"]
     text = "SELECT :n, :'n', :\"n\", ':n', $$:n$$, 1::int, a[1:m], x := 2, f('a':1) -- :n\n;"
     (found,) = texts(tmp_path, text, n="it's")
@@ -200,11 +193,8 @@ def test_statements_have_their_first_line_copy_its_rows_and_files_their_folder(t
     found = read(tmp_path, text)
     # the rows are read before what follows the COPY on its line
     assert found == [
-        (3, "SELECT 1", "sql"),
-        (5, "COPY t (a) FROM STDIN", rows),
-        (8, "SELECT 2", "sql"),
-        (9, "SELECT\n3", "sql"),
-    ]
+        (3, "SELECT 1", "sql"), (5, "COPY t (a) FROM STDIN", rows), (8, "SELECT 2", "sql"), (9, "SELECT\n3", "sql"),
+    ]  # fmt: skip
     assert Statement("a.sql", 4, "SELECT\n3", "sql").line_at(8) == 5
     assert read(tmp_path, "SELECT 'a' \\gexec\n") == [(1, "SELECT 'a'", "gexec")]
     # a path is relative to the file that names it

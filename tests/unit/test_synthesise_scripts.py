@@ -85,11 +85,8 @@ def test_tpcb_comes_back_as_one_script_of_four_variables(tmp_path: Path) -> None
     (script,) = model.scripts
     drawn = dict(re.findall(r"^\\set (\w+) (.*)$", script.text, re.MULTILINE))
     assert drawn == {
-        "abalance": "random(-5000, 5000)",
-        "aid": "random(1, 1000000)",
-        "tid": "random(1, 100)",
-        "bid": "random(1, 10)",
-    }
+        "abalance": "random(-5000, 5000)", "aid": "random(1, 1000000)", "tid": "random(1, 100)", "bid": "random(1, 10)",
+    }  # fmt: skip
     statements = [line for line in script.text.splitlines() if line and not line.startswith(("\\", "--"))]
     written = {name: f":{name}" for name in ("aid", "bid", "tid")} | {"delta": ":abalance"}
     assert statements == [each.format(**written) for each in TPCB]
