@@ -15,7 +15,6 @@ import json
 import math
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +23,9 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
+from tests.run_program import PGDRIVE
 from tests.waiting import wait_until
 
-PGDRIVE = Path(sys.executable).parent / "pgdrive"
 TIMEOUT_S = 120
 PERCENTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 HDR_RELATIVE = 0.002

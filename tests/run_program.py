@@ -2,10 +2,14 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.waiting import PATIENCE_S
 
+BIN = Path(sys.executable).parent
+PGDRIVE = BIN / "pgdrive"
 Word = str | os.PathLike[str]
 
 

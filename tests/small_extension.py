@@ -68,7 +68,7 @@ def programs_with_headers() -> Path:
     return folder
 
 
-def write_source_tree(folder: Path, installed: Installation) -> Path:
+def write_tree(folder: Path, installed: Installation) -> Path:
     """Write a tree that stands for PostgreSQL's: its configure writes a Makefile, which installs links to `installed`
     and counts its runs in the file `count` next to the tree.
     """

@@ -19,20 +19,11 @@ from pgdyno.plan.model import rented_targets
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.databases.schema import AuroraTarget
+from pgdyno.targets.aws.pricing import rental_costs as costs
 from pgdyno.targets.aws.pricing.duration import hours_of
 from pgdyno.targets.aws.pricing.metering import accrued_cost
 from pgdyno.targets.aws.pricing.prices import INSTANCES, Prices, Usage, list_prices
-from pgdyno.targets.aws.pricing.rental_costs import (
-    IO,
-    MOST_IO,
-    UNCOUNTED_S,
-    estimate,
-    highest_cost,
-    hourly_costs,
-    io_processors,
-    io_usage,
-    items_of,
-)
+from pgdyno.targets.aws.pricing.rental_costs import estimate, highest_cost, hourly_costs, items_of
 from pgdyno.targets.rented.estimate import HOURS_A_MONTH, RESERVE, Origin, price_list
 from pgdyno.targets.rented.rental import GENERATOR, Load
 from tests.aws.account import Account, take_snapshot
@@ -261,13 +252,13 @@ class Dearest:
 
     def accrued_usd(self, now: datetime, load: Load) -> tuple[float, float]:
         # CloudWatch has counted nothing of the last minutes
-        late_s = min((now - load.since).total_seconds(), UNCOUNTED_S)
+        late_s = min((now - load.since).total_seconds(), costs.UNCOUNTED_S)
         so_far, then = self.without_requests(now, load)
         paid = sum(
-            each * (self.io * max(0.0, self.busy_s[name] - late_s) + MOST_IO * late_s)
+            each * (self.io * max(0.0, self.busy_s[name] - late_s) + costs.MOST_IO * late_s)
             for name, each in self.per_request.items()
         )
-        return so_far + paid, then + paid + sum(self.per_request.values()) * MOST_IO * load.busy_s
+        return so_far + paid, then + paid + sum(self.per_request.values()) * costs.MOST_IO * load.busy_s
 
     def cost(self, now: datetime) -> float:
         """What it has cost in the end, when everything is counted."""
@@ -282,11 +273,11 @@ class Dearest:
     def per_request(self) -> dict[str, float]:
         """USD for a request per second and processor of each cluster."""
         return {
-            name: io_processors(spec) * rate.amount
+            name: costs.io_processors(spec) * rate.amount
             for name, spec in self.plan.target.items()
             if isinstance(spec, AuroraTarget)
             and spec.storage_type == "standard"
-            and (rate := self.prices.rate(io_usage(spec.region or self.region))) is not None
+            and (rate := self.prices.rate(costs.io_usage(spec.region or self.region))) is not None
         }
 
 
@@ -297,11 +288,11 @@ def test_a_run_with_the_dearest_choices_stops_before_its_most(amazon: Account, n
     found = estimate(rented, prices, "")
     assert found.most is not None
     assert present(found.total) < found.most
-    for slower, io in ((1.0, IO), (1.0, MOST_IO), (RESERVE, MOST_IO)):
+    for slower, io in ((1.0, costs.IO), (1.0, costs.MOST_IO), (RESERVE, costs.MOST_IO)):
         done, cost = run_on(Dearest(rented, prices, io), found.most, slower)
         assert cost <= found.most
         # what goes as planned comes to its end
-        assert (slower, io) != (1.0, IO) or done >= len(planned_trials(rented, 1))
+        assert (slower, io) != (1.0, costs.IO) or done >= len(planned_trials(rented, 1))
 
 
 def run_on(dearest: Dearest, most: float, slower: float) -> tuple[int, float]:
@@ -335,7 +326,7 @@ def test_a_run_that_goes_as_planned_is_not_stopped(amazon: Account, duration: st
         targets = aurora(), rds(instead='["db.m8g.large"]')
         rented = amazon.plan(*targets, repeats=repeats, changes=[f"trial.duration={duration}"])
         found = estimate(rented, prices, REGION)
-        done, cost = run_on(Dearest(rented, prices, IO, REGION), present(found.most), 1.0)
+        done, cost = run_on(Dearest(rented, prices, costs.IO, REGION), present(found.most), 1.0)
         assert done >= 2 * repeats
         assert cost <= present(found.most)
 
@@ -369,8 +360,8 @@ def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Account) ->
     rates = 0.3 + 0.1 * 20 / 730 + 0.3 + 0.12 / 730
     requests = 0.2e-6 * 301_000 * 24
     # CloudWatch has counted all but the last minutes of two hours
-    assert rates * 2 + requests * 0.9 < found[0] < rates * 2.1 + requests * 1.1 + 0.2e-6 * 2 * MOST_IO * 600
-    assert found[1] - found[0] == pytest.approx(rates + 0.2e-6 * 2 * MOST_IO * 3600, rel=0.01)
+    assert rates * 2 + requests * 0.9 < found[0] < rates * 2.1 + requests * 1.1 + 0.2e-6 * 2 * costs.MOST_IO * 600
+    assert found[1] - found[0] == pytest.approx(rates + 0.2e-6 * 2 * costs.MOST_IO * 3600, rel=0.01)
     (made,) = (each for each in amazon.asked("rds:CreateDBInstance") if each["DBInstanceClass"] == "db.m8g.large")
     assert made["EngineLifecycleSupport"] == "open-source-rds-extended-support-disabled"
 

@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,7 @@ import pytest
 
 from tests.forked import run_pgdyno
 from tests.present import present
-from tests.run_program import run_program
-
-BIN = Path(sys.executable).parent
+from tests.run_program import BIN, run_program
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

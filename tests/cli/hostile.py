@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cli.conftest import BIN
+from tests.cli.messages import DONE, HELLO, columns, row
 from tests.listening import end_accepting
+from tests.run_program import BIN
 
 GUARD_S = 90
 """Seconds after which a pgdrive that still runs is considered hung, and the test fails."""
@@ -22,37 +23,8 @@ GUARD_S = 90
 Misdeed = Callable[["Peer"], None]
 
 
-def message(kind: str, body: bytes = b"") -> bytes:
-    return kind.encode() + struct.pack(">I", len(body) + 4) + body
-
-
-def auth(code: int, data: bytes = b"") -> bytes:
-    return message("R", struct.pack(">I", code) + data)
-
-
-def row(*values: bytes) -> bytes:
-    body = struct.pack(">H", len(values)) + b"".join(struct.pack(">I", len(value)) + value for value in values)
-    return message("D", body)
-
-
-def columns(*names: str) -> bytes:
-    return message("T", struct.pack(">H", len(names)) + b"".join(name.encode() + bytes(19) for name in names))
-
-
-def parameter(name: str, value: str = "x") -> bytes:
-    return message("S", f"{name}\0{value}\0".encode())
-
-
-def refusal(text: bytes, severity: str = "ERROR", sqlstate: str = "XX000") -> bytes:
-    head = f"S{severity}\0V{severity}\0C{sqlstate}\0M".encode()
-    return message("E", head + text + b"\0\0")
-
-
 POOLER = b"select /* pgdyno */ (pid operator("
 """Part of the question by which pgdrive recognises a connection pooler."""
-READY = message("Z", b"I")
-DONE = message("C", b"SELECT 1\0") + READY
-HELLO = auth(0) + parameter("server_version", "17.4") + message("K", struct.pack(">II", 7, 7)) + READY
 
 
 @dataclass
@@ -94,6 +66,33 @@ class Peer:
     def reset(self) -> None:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+
+def answering(*answers: bytes) -> Misdeed:
+    """Greets, and gives every message the same answers."""
+
+    def misdeed(peer: Peer) -> None:
+        peer.greet()
+        while True:
+            peer.receive()
+            for each in answers:
+                peer.send(each)
+
+    return misdeed
+
+
+def pouring(endless: bytes, begin: bytes = b"") -> Misdeed:
+    """Greets, and answers the first query without an end."""
+
+    def misdeed(peer: Peer) -> None:
+        peer.greet()
+        peer.receive()
+        peer.busy.set()
+        peer.send(begin)
+        while True:
+            peer.send(endless)
+
+    return misdeed
 
 
 @dataclass

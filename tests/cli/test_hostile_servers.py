@@ -9,20 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.hostile import (
-    DONE,
-    READY,
-    Drive,
-    Misdeed,
-    Peer,
-    auth,
-    columns,
-    hostile,
-    message,
-    parameter,
-    refusal,
-    row,
-)
+from tests.cli.hostile import Drive, Misdeed, Peer, answering, hostile, pouring
+from tests.cli.messages import DONE, READY, auth, columns, message, parameter, refusal, row
 
 SHORT = ("-T", "1", "--drain-limit=1")
 ONCE = ("-t", "1")
@@ -32,31 +20,6 @@ PEAK_MIB = 200
 @pytest.fixture
 def drive(tmp_path: Path) -> Drive:
     return Drive(tmp_path)
-
-
-def answering(answer: bytes) -> Misdeed:
-    """Greets, and gives every query the same answer."""
-
-    def misdeed(peer: Peer) -> None:
-        peer.greet()
-        while True:
-            peer.receive()
-            peer.send(answer)
-
-    return misdeed
-
-
-def pouring(chunk: bytes) -> Misdeed:
-    """Greets, and answers the first query without an end."""
-
-    def misdeed(peer: Peer) -> None:
-        peer.greet()
-        peer.receive()
-        peer.busy.set()
-        while True:
-            peer.send(chunk)
-
-    return misdeed
 
 
 def in_the_load(misdeed: Misdeed) -> Misdeed:

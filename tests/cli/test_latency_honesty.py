@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Null, null_server
-from tests.cli.hostile import message
+from tests.cli.messages import message
 from tests.cli.test_pgnull import session
 from tests.load_recount import HDR_RELATIVE, PERCENTILES, Load, percentile, start_load
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.forked import run_pgdyno
-from tests.load_recount import PGDRIVE
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 
 SCRIPT = "os.execute('touch ran')\nfunction event() end\n"
 PLAN = """\

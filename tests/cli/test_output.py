@@ -20,8 +20,8 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import TargetRecord
 from pgdyno.safe_output import json_text, print_json
 from pgdyno.store import RunFolder
-from tests.cli.conftest import BIN, NullServer, Run, end_event, processed_count, show_in_terminal
-from tests.run_program import run_program
+from tests.cli.conftest import NullServer, Run, end_event, processed_count, show_in_terminal
+from tests.run_program import BIN, run_program
 from tests.unit.plan_sample import small_plan
 from tests.unit.store_sample import add_trial, sample_manifest
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import BIN, Null, NullServer, Run, end_event, null_server, processed_count, read_events
-from tests.load_recount import PGDRIVE, start_load
-from tests.run_program import run_program
+from tests.cli.conftest import Null, NullServer, Run, end_event, null_server, processed_count, read_events
+from tests.load_recount import start_load
+from tests.run_program import BIN, PGDRIVE, run_program
 from tests.seccomp import refusing
 
 

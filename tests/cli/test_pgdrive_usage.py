@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import BIN, Null, NullServer, Run
+from tests.cli.conftest import Null, NullServer, Run
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import BIN, run_program
 
 
 def test_what_pgdrive_says_before_it_connects(run: Run, tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.cli.conftest import BIN, SCALE, Null, NullServer, Run, null_server, processed_count
-from tests.cli.hostile import message
+from tests.cli.conftest import SCALE, Null, NullServer, Run, null_server, processed_count
+from tests.cli.messages import message
 from tests.load_recount import start_load
 from tests.present import present
+from tests.run_program import BIN
 from tests.waiting import wait_until
 
 ROUNDS = 12

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from pgdyno.errors import ExitCode
-from tests.cli.conftest import BIN
 from tests.present import present
+from tests.run_program import BIN
 from tests.waiting import wait_until
 
 PATIENCE_S = 120

@@ -17,27 +17,19 @@ from tests.listening import serving
 
 @dataclass
 class Mirror:
-    """The settings of the proxy, and the requests that it received."""
+    """The settings of the proxy."""
 
     cache: Path
     """The cache of packages. Lists are not cached, because they change."""
     url: str = ""
     barred: set[str] = field(default_factory=set)
     """Names of hosts that are unreachable."""
-    own: dict[str, Path] = field(default_factory=dict)
-    """Folders that replace hosts, by name."""
-    asked: list[str] = field(default_factory=list)
 
     def answer(self, url: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
         """Returns status, headers and body for apt."""
-        self.asked.append(url)
         parts = urlsplit(url)
-        name = parts.hostname or ""
-        if name in self.barred:
+        if parts.hostname in self.barred:
             return 503, {}, b""
-        if name in self.own:
-            file = self.own[name] / parts.path.lstrip("/")
-            return (200, {}, file.read_bytes()) if file.is_file() else (404, {}, b"")
         kept = self.cache / hashlib.sha256(url.encode()).hexdigest()
         if kept.exists():
             return 200, {}, kept.read_bytes()

@@ -13,7 +13,7 @@ import pytest
 
 import pgdyno.targets
 from pgdyno.targets import Home, Server, SilentProgress, sweep_leftovers
-from pgdyno.targets.cluster.installation import Installation, Release, classifier, parse_release
+from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.home import ensure_folder
 from tests.postgres.far_server import theirs
@@ -49,13 +49,6 @@ def installed(home: Home) -> Iterator[Installation]:
     """PostgreSQL 18, unpacked in the shared home."""
     yield find_embedded(embedded(MAJOR), home, SilentProgress())
     remove_templates()
-
-
-@pytest.fixture(scope="session")
-def installed_release(installed: Installation) -> Release:
-    release = parse_release(installed.bin.parent.name.removesuffix(f"-{classifier()}"))
-    assert release is not None
-    return release
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import resource
 import signal
 import struct
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -32,12 +31,11 @@ from tests.postgres.relay import Relay
 from tests.postgres.runs import active_sessions, engines, fast_plan, running, the_run
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 Observer = psycopg.Connection[tuple[object, ...]]
 
-PGDRIVE = Path(sys.executable).parent / "pgdrive"
 SLEEP_S = 1800
 """A statement that outlives every test unless it is cancelled."""
 

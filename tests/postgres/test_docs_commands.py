@@ -25,7 +25,7 @@ from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_serve
 from tests.postgres.runs import environment, fast_plan
 from tests.postgres.servers import embedded, execute, opened
 from tests.run_program import run_program
-from tests.small_extension import change_rounds, commit_all, git, write_extension, write_source_tree
+from tests.small_extension import change_rounds, commit_all, git, write_extension, write_tree
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
@@ -201,7 +201,7 @@ def plant_history(folder: Path) -> None:
 
 def own_sources(folder: Path, installed: Installation) -> dict[str, str]:
     """Make the reader's source trees, with commits and patches of each; return their folders."""
-    server, extension = write_source_tree(folder / "postgresql", installed), write_extension(folder / "busywork")
+    server, extension = write_tree(folder / "postgresql", installed), write_extension(folder / "busywork")
     commit_all(server)
     commit_all(extension)
     git(extension, "tag", "v1.0")

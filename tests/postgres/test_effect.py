@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from pgdyno.effect import BUILTIN_SCRIPTS, TPCC_SCRIPTS, Effect, effect_of_name
 from pgdyno.effect.functions import HARMLESS_FUNCTIONS, WRITING_FUNCTIONS
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer, running_server
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.sql_effects import READING, WRITING
 
-PGDRIVE = Path(sys.executable).parent / "pgdrive"
 WORKLOADS = Path(__file__).parents[2] / "crates/lua/src/workloads.rs"
 SYSBENCH = re.findall(r'^    \(\s*"([a-z-]+)",', WORKLOADS.read_text(), re.MULTILINE)
 READ_ONLY = "-c default_transaction_read_only=on"

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.waiting import PATIENCE_S, wait_until
 
-PGDRIVE = Path(sys.executable).parent / "pgdrive"
 ROW = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\n"
 Result = dict[str, Any]
 

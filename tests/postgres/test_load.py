@@ -21,8 +21,9 @@ from pgdyno.targets import Server
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.servers import execute
-from tests.postgres.test_pgdrive import PGDRIVE, environment
+from tests.postgres.test_pgdrive import environment
 from tests.present import present
+from tests.run_program import PGDRIVE
 from tests.waiting import PATIENCE_S, wait_until
 
 STEPS = "gvp"

@@ -14,8 +14,8 @@ import pytest
 from pgdyno.targets import Server
 from tests.postgres.pgbench_words import assert_same_words, installed_pgbench
 from tests.postgres.servers import execute, rows
-from tests.postgres.test_pgdrive import PGDRIVE, environment
-from tests.run_program import run_program
+from tests.postgres.test_pgdrive import environment
+from tests.run_program import PGDRIVE, run_program
 
 DATABASES = ("pgbench_theirs", "pgbench_ours")
 TABLES = {

@@ -23,9 +23,9 @@ from psycopg import sql
 from pgdyno.targets import Server
 from tests.postgres.pgbench_words import assert_same_words, installed_pgbench, version_of
 from tests.postgres.servers import execute, rows, value
-from tests.postgres.test_pgdrive import PGDRIVE, environment
+from tests.postgres.test_pgdrive import environment
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 TABLESPACES = ('the "fast" one', "pgdyno_init_keys")

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,10 +21,8 @@ from tests.load_recount import Event, Running, assert_p99_of, merged, run_load, 
 from tests.postgres.conftest import FAST
 from tests.postgres.servers import embedded, opened, rows, value
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.waiting import PATIENCE_S, wait_until
-
-PGDRIVE = Path(sys.executable).parent / "pgdrive"
 
 
 def environment(server: Server) -> dict[str, str]:

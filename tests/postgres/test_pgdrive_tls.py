@@ -25,10 +25,9 @@ from tests.postgres.own_servers import OwnServer
 from tests.postgres.pgbench_words import has_known_words, installed_pgbench, version_of
 from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.test_own_poolers import own_plan
-from tests.postgres.test_pgdrive import PGDRIVE
 from tests.postgres.tls_server import PASSWORD, TlsServer, make_certificates, running_tls_server
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.waiting import wait_until
 
 POLLERS = ["epoll", "io_uring"]

@@ -21,11 +21,9 @@ from tests.postgres.relay import Relay
 from tests.postgres.replay_sample import Sample, simple
 from tests.postgres.runs import engines, environment, fast_plan, pgdyno, running, the_run
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import BIN, PGDRIVE, run_program
 from tests.waiting import PATIENCE_S, wait_until
 
-BIN = Path(sys.executable).parent
-PGDRIVE, PGPROBE, PGDYNO = BIN / "pgdrive", BIN / "pgprobe", BIN / "pgdyno"
 LUA = """\
 function thread_init() drv = sysbench.sql.driver(); con = drv:connect() end
 function event() local statement = con:prepare('SELECT 1'); statement:execute() end
@@ -143,7 +141,7 @@ def test_a_load_of_a_dataset_and_the_probe_refuse_a_pooler(kept: PgBouncer) -> N
         done = program(PGDRIVE, *words.split(), kept.dsn, code=1)
         assert "it is a connection pooler, not a server" in done.stderr
         assert f"the pooler reaches it at 127.0.0.1, port {kept.server.port}" in done.stderr
-    done = program(PGPROBE, "--no-host", f"--dbname={kept.dsn}", code=1)
+    done = program(BIN / "pgprobe", "--no-host", f"--dbname={kept.dsn}", code=1)
     assert "it is a connection pooler, not a server" in done.stderr
     assert kept.server.value("SELECT count(*) FROM pgbench_accounts") == rows
 
@@ -204,10 +202,10 @@ def wait_for_load(pooler: PgBouncer) -> None:
 
 
 KILLED = {
-    **{name: f"{PGDYNO} {COMMANDS[name]}" for name in ("watch", "run", "capture", "ab", "tune")},
-    "doctor": f"{PGDYNO} doctor {{plan}}",
+    **{name: f"{BIN / 'pgdyno'} {COMMANDS[name]}" for name in ("watch", "run", "capture", "ab", "tune")},
+    "doctor": f"{BIN / 'pgdyno'} doctor {{plan}}",
     "load of the dataset": f"{PGDRIVE} -i",
-    "probe": f"{PGPROBE} --no-host",
+    "probe": f"{BIN / 'pgprobe'} --no-host",
     "prepared": f"{PGDRIVE} -n -M prepared -T 3600",
 }
 

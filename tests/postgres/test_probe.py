@@ -14,9 +14,9 @@ from pgdyno.targets import Home, Server
 from pgdyno.watch.polling import backends
 from tests.postgres.probe_process import Probe, probing, program
 from tests.postgres.servers import embedded, execute, opened
-from tests.postgres.watch_process import BIN, clean
+from tests.postgres.watch_process import clean
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import BIN, run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}

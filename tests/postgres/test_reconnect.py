@@ -13,8 +13,7 @@ import pytest
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import UNHURRIED, OwnServer
 from tests.postgres.relay import Relay
-from tests.postgres.test_pgdrive import PGDRIVE
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S, wait_until
 

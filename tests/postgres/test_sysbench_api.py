@@ -14,10 +14,10 @@ import pytest
 
 from pgdyno.targets import Server
 from tests.postgres.servers import value
-from tests.postgres.test_pgdrive import PGDRIVE, drive, environment
+from tests.postgres.test_pgdrive import drive, environment
 from tests.postgres.test_sysbench_differential import of_connection, run_sysbench
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 
 SCRIPTS = Path(__file__).parent / "sysbench_api"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "sysbench.md"

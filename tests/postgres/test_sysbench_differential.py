@@ -16,8 +16,8 @@ from pgdyno.targets import Home, Server
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.conftest import FAST, MAJOR
 from tests.postgres.servers import execute, opened, rows
-from tests.postgres.test_pgdrive import PGDRIVE, environment
-from tests.run_program import run_program
+from tests.postgres.test_pgdrive import environment
+from tests.run_program import PGDRIVE, run_program
 
 DATABASE = "sysbench_pair"
 TABLES = 2

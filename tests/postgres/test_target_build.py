@@ -27,19 +27,12 @@ from pgdyno.targets.kind import fetch_target
 from pgdyno.targets.local.kind import find_local
 from pgdyno.targets.local.schema import LocalTarget
 from tests.postgres.servers import execute, opened, value
-from tests.small_extension import (
-    change_rounds,
-    commit_all,
-    git,
-    programs_with_headers,
-    write_extension,
-    write_source_tree,
-)
+from tests.small_extension import change_rounds, commit_all, git, programs_with_headers, write_extension, write_tree
 
 
 @pytest.fixture
 def tree(scratch: Path, installed: Installation) -> Path:
-    return write_source_tree(scratch / "source", installed)
+    return write_tree(scratch / "source", installed)
 
 
 MESON = """\

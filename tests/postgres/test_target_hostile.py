@@ -20,21 +20,8 @@ from pgdyno.store import RunFolder
 from pgdyno.targets import Home, Server, response_limits
 from pgdyno.targets.connection import Address
 from pgdyno.targets.response_limits import Look, SilentServerError
-from tests.cli.hostile import (
-    DONE,
-    GUARD_S,
-    HELLO,
-    READY,
-    Misdeed,
-    Peer,
-    auth,
-    columns,
-    hostile,
-    message,
-    parameter,
-    refusal,
-    row,
-)
+from tests.cli.hostile import GUARD_S, Misdeed, Peer, answering, hostile, pouring
+from tests.cli.messages import DONE, HELLO, READY, auth, columns, message, parameter, refusal, row
 from tests.postgres.far_server import PASSWORD, dsn, far, fetch
 from tests.postgres.relay import SilentProxy
 from tests.postgres.servers import execute, opened, value
@@ -116,19 +103,6 @@ def test_options_of_a_connection_string_are_not_shown(home: Home) -> None:
 # ---- what is no server ----
 
 
-def answers(*what: bytes) -> Misdeed:
-    """Greets, and gives the same answer to every message."""
-
-    def misdeed(peer: Peer) -> None:
-        peer.greet()
-        while True:
-            peer.receive()
-            for each in what:
-                peer.send(each)
-
-    return misdeed
-
-
 def starts(what: bytes, endless: Callable[[], bytes] | None = None) -> Misdeed:
     """Sends this instead of a greeting, and then continues without end, or is silent."""
 
@@ -152,14 +126,6 @@ def breaks_off(begin: bytes, end: Callable[[Peer], object]) -> Misdeed:
         end(peer)
 
     return misdeed
-
-
-def pours(begin: bytes, endless: bytes) -> Misdeed:
-    def pour(peer: Peer) -> None:
-        while True:
-            peer.send(endless)
-
-    return breaks_off(begin, pour)
 
 
 def wants_many_iterations(peer: Peer) -> None:
@@ -194,31 +160,31 @@ STARTS = {
 }
 """What comes in place of a greeting."""
 ANSWERS = {
-    "it refuses the first query": answers(refusal(b"no") + READY),
-    "it refuses in no known way": answers(refusal(b"no", sqlstate="?????") + READY),
-    "it answers nonsense": answers(columns("a") + row(b"\xff\xfe nonsense") + DONE),
-    "it answers empty text": answers(columns("a") + row(b"") + DONE),
-    "it answers nothing at all": answers(columns("a") + DONE),
-    "it answers without a result": answers(message("C", b"SET\0") + READY),
-    "it answers more columns than it announced": answers(columns("a") + row(b"0", b"1", b"2") + DONE),
-    "it answers 65535 columns in no bytes": answers(columns("a") + message("D", b"\xff\xff") + DONE),
-    "it answers a value of a negative length": answers(columns("a") + message("D", b"\0\1\x80\0\0\0") + DONE),
-    "it sends what is no message": answers(b"\0\0\0\0garbage"),
-    "it sends a message of another time": answers(message("R", b"\0\0\0\0")),
-    "it begins a COPY": answers(message("G", b"\0\0\0") + READY),
-    "it begins a COPY to us": answers(message("H", b"\0\0\0") + message("d", b"x" * 1000) * 1000),
+    "it refuses the first query": answering(refusal(b"no") + READY),
+    "it refuses in no known way": answering(refusal(b"no", sqlstate="?????") + READY),
+    "it answers nonsense": answering(columns("a") + row(b"\xff\xfe nonsense") + DONE),
+    "it answers empty text": answering(columns("a") + row(b"") + DONE),
+    "it answers nothing at all": answering(columns("a") + DONE),
+    "it answers without a result": answering(message("C", b"SET\0") + READY),
+    "it answers more columns than it announced": answering(columns("a") + row(b"0", b"1", b"2") + DONE),
+    "it answers 65535 columns in no bytes": answering(columns("a") + message("D", b"\xff\xff") + DONE),
+    "it answers a value of a negative length": answering(columns("a") + message("D", b"\0\1\x80\0\0\0") + DONE),
+    "it sends what is no message": answering(b"\0\0\0\0garbage"),
+    "it sends a message of another time": answering(message("R", b"\0\0\0\0")),
+    "it begins a COPY": answering(message("G", b"\0\0\0") + READY),
+    "it begins a COPY to us": answering(message("H", b"\0\0\0") + message("d", b"x" * 1000) * 1000),
     "it hangs up after the first query": breaks_off(b"", Peer.reset),
     "it closes in the middle of a row": breaks_off(HALF_A_ROW, lambda peer: peer.socket.close()),
     "it resets in the middle of a row": breaks_off(HALF_A_ROW, Peer.reset),
     "it stops in the middle of a row": breaks_off(HALF_A_ROW, Peer.hear),
-    "it is silent": answers(),
+    "it is silent": answering(),
     "it is silent and has no version": starts(HELLO.replace(b"17.4", b"????")),
-    "it sends endless notices": pours(b"", NOTICES),
-    "it sends endless notifications": pours(b"", message("A", bytes(4) + b"channel\0payload\0") * 1000),
-    "it sends endless parameters": pours(b"", b"".join(parameter(f"name{number}") for number in range(1000))),
-    "it sends endless rows": pours(columns("a"), row(b"x" * 1000) * 100),
-    "it sends a row of 1 GB": pours(columns("a") + b"D\x3f\xff\xff\xff", b"x" * 65536),
-    "it announces a row of 2 GB": answers(columns("a") + b"D\x7f\xff\xff\xff" + bytes(1000)),
+    "it sends endless notices": pouring(NOTICES),
+    "it sends endless notifications": pouring(message("A", bytes(4) + b"channel\0payload\0") * 1000),
+    "it sends endless parameters": pouring(b"".join(parameter(f"name{number}") for number in range(1000))),
+    "it sends endless rows": pouring(row(b"x" * 1000) * 100, columns("a")),
+    "it sends a row of 1 GB": pouring(b"x" * 65536, columns("a") + b"D\x3f\xff\xff\xff"),
+    "it announces a row of 2 GB": answering(columns("a") + b"D\x7f\xff\xff\xff" + bytes(1000)),
 }
 """How it answers what pgdyno asks."""
 PEAK_MIB = 250

@@ -16,9 +16,8 @@ from pgdyno.programs import find_engine
 from pgdyno.targets import Home, Server
 from tests.postgres.servers import embedded, execute, opened, preparer, value
 from tests.postgres.test_load import Place, end, place_of
-from tests.postgres.test_pgdrive import PGDRIVE
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 
 WAREHOUSES = 2
 TABLES = ("item", "warehouse", "district", "customer", "history", "stock", "orders", "new_order", "order_line")

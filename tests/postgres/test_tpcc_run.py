@@ -16,10 +16,9 @@ from pgdyno.targets import Home, Server
 from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.runs import fast_plan, pgdyno, the_run
 from tests.postgres.test_load import Place, place_of
-from tests.postgres.test_pgdrive import PGDRIVE
 from tests.postgres.test_tpcc_load import check
 from tests.present import present
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.long_cases("spec")

@@ -25,9 +25,8 @@ from pgdyno.targets import Home, Server
 from tests.forked import PGDYNO, run_pgdyno
 from tests.postgres.runs import Hold, environment, fast_plan, pgdyno, the_run
 from tests.postgres.test_load import Place, place_of
-from tests.postgres.test_pgdrive import PGDRIVE
 from tests.postgres.test_resume import wait_for_no_engines, whole
-from tests.run_program import run_program
+from tests.run_program import PGDRIVE, run_program
 from tests.waiting import wait_until
 
 ROWS = {

@@ -20,10 +20,10 @@ from pgdyno.watch.find_server import WatchedServer
 from pgdyno.watch.polling import Polling
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay, SilentProxy
-from tests.postgres.watch_process import BIN, Terminal, clean, load, objects, terminal
+from tests.postgres.watch_process import Terminal, clean, load, objects, terminal
 from tests.present import present
 from tests.processes import command_line
-from tests.run_program import run_program
+from tests.run_program import BIN, run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 LEFT = "\x1b[?1049l"

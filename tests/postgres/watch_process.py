@@ -8,7 +8,6 @@ import re
 import select
 import struct
 import subprocess
-import sys
 import termios
 import threading
 import time
@@ -20,10 +19,8 @@ from typing import Any
 from pgdyno.targets import Server
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.servers import execute
-from tests.run_program import run_program
+from tests.run_program import BIN, run_program
 from tests.waiting import PATIENCE_S
-
-BIN = Path(sys.executable).parent
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
