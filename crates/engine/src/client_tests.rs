@@ -142,13 +142,10 @@ macro_rules! begun {
 }
 
 mod auto_pipeline;
-mod commit_ledger;
 mod driver;
 mod pacing;
-mod preparing;
 mod reconnect;
 mod shutdown;
-mod steps;
 
 fn select() -> Spec {
     twice("SELECT 1;\n", QueryMode::Simple)

@@ -245,7 +245,6 @@ mod tests {
     fn text_stays_as_it_is_in_sql_and_is_typed_in_expressions() {
         let (mut vars, x) = one("x");
         assert_eq!(text(&vars, x), None);
-        assert_eq!(vars.get(x).unwrap_err().to_string(), "undefined variable \"x\"");
         vars.set_text(x, b"+007");
         assert_eq!(vars.get(x), Ok(Value::Int(7)));
         assert_eq!(text(&vars, x).as_deref(), Some("+007"));
@@ -256,7 +255,6 @@ mod tests {
         // texts that are no values
         let (mut vars, x) = one("x");
         for (text, message) in [
-            ("bla", "malformed variable \"x\" value: \"bla\""),
             ("", "malformed variable \"x\" value: \"\""),
             ("99999999999999999999", "value \"99999999999999999999\" is out of range for type bigint"),
             ("+", "invalid input syntax for type bigint: \"+\""),

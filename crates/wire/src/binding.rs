@@ -91,10 +91,6 @@ mod tests {
             )
         );
         assert_eq!(choose(Channel::Plain, Required, bare), err("channel binding required, but SSL not in use"));
-        assert_eq!(
-            choose(Channel::Plain, Never, both),
-            err("server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection")
-        );
         assert_eq!(choose(Channel::TlsWithoutHash, Preferred, bare), ok("Unoffered"));
         assert!(choose(Channel::TlsWithoutHash, Preferred, both).is_err());
         assert!(choose(tls(), Preferred, &["OAUTHBEARER"]).is_err());

@@ -205,9 +205,5 @@ mod tests {
         assert_eq!(notice.to_string(), "NOTICE:  hello");
         let error = ServerError::parse(b"SERROR\0C42601\0Msyntax error at or near \"x\"\0P8\0\0");
         assert_eq!(error.to_string(), "ERROR:  syntax error at or near \"x\" at character 8");
-        assert_eq!(
-            error.display_with_query("select x y z"),
-            "ERROR:  syntax error at or near \"x\"\nLINE 1: select x y z\n               ^"
-        );
     }
 }

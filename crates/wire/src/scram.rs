@@ -335,8 +335,6 @@ mod tests {
             let result = answered().verify(server_final);
             assert!(matches!(result, Err(ScramError::BadServerSignature | ScramError::Malformed(_))), "{result:?}");
         }
-        let forged = format!("v={}", BASE64.encode([0u8; 32]));
-        assert_eq!(answered().verify(forged.as_bytes()), Err(ScramError::BadServerSignature));
         assert!(rfc_client().verify(SERVER_FINAL).is_err());
         assert_eq!(answered().verify(b"e=invalid-proof"), Err(ScramError::Refused("invalid-proof".to_owned())));
     }

@@ -11,8 +11,6 @@ use zeroize::Zeroizing;
 
 fn params(password: Option<&str>) -> StartupParams {
     StartupParams {
-        database: Some("bench".to_owned()),
-        settings: vec![("application_name".to_owned(), "test".to_owned())],
         password: password.map(|text| Zeroizing::new(text.as_bytes().to_vec())),
         user: "alice".to_owned(),
         ..StartupParams::default()
@@ -37,17 +35,6 @@ fn after_auth() -> Vec<Vec<u8>> {
         message(b'K', b"\0\0\x04\xd2\x01\x02\x03\x04"),
         ready(b'I'),
     ]
-}
-
-#[test]
-fn first_message() {
-    let mut out = Vec::new();
-    Startup::new(params(None)).first(&mut out).expect("encodable");
-    let body = b"\0\x03\0\0user\0alice\0database\0bench\0application_name\0test\0\0";
-    assert_eq!(out[..4], u32::try_from(body.len() + 4).expect("short").to_be_bytes());
-    assert_eq!(&out[4..], body);
-    let smuggled = StartupParams { user: "a\0replication\0on".to_owned(), ..StartupParams::default() };
-    assert!(Startup::new(smuggled).first(&mut Vec::new()).is_err());
 }
 
 #[test]

@@ -15,7 +15,6 @@ use super::*;
 use crate::percentiles::Percentiles;
 use crate::worker_options::Workers;
 
-mod lua_scripts;
 mod odd_numbers;
 
 fn request(args: &[&str]) -> Result<Request, String> {
@@ -59,6 +58,7 @@ fn seeds_scram_keys_and_reconnecting_are_resolved() {
     assert_eq!(load(&["-C", "--count-refusals"]).on_loss, OnLoss::Count);
     assert_eq!(load(&["--reconnect"]).on_loss, patience(60));
     assert_eq!(load(&["--reconnect=2min"]).on_loss, patience(120));
+    assert_eq!(load(&["--reconnect=90"]).on_loss, patience(90));
     assert_eq!(load(&["--reconnect=always"]).on_loss, OnLoss::Reconnect { patience: None });
     assert_eq!(load(&["--reconnect", "-T", "5"]).on_loss, OnLoss::Reconnect { patience: None });
 }
@@ -196,6 +196,7 @@ a b => too many command-line arguments (first is "b")
 --workload=tpch -R5 => -R/--rate cannot be used with --workload=tpch
 --tpch-queries=x => invalid stream "x"
 --reconnect=soon => invalid time (--reconnect): "soon"
+--reconnect=0 => invalid time (--reconnect): "0"
 -i --reconnect => some of the specified options cannot be used in initialization (-i) mode
 --count-refusals => --count-refusals is allowed only under --connect
 -C --count-refusals --reconnect => --count-refusals cannot be used with --reconnect
@@ -323,4 +324,32 @@ fn an_optional_argument_may_follow_after_a_space() {
             assert_eq!(load(&[option, database]).connection.dbname.as_deref(), Some(database));
         }
     }
+}
+
+fn lua(load: &Benchmark) -> &LuaChoice {
+    match &load.workload {
+        WorkloadChoice::Lua(choice) => choice,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lua_script_is_the_only_script_of_its_load() {
+    let inserts = load(&["--lua", "oltp_insert", "--lua-opt", "tables=4", "-c", "8"]);
+    let choice = lua(&inserts);
+    assert_eq!(choice.source, LuaSource::File("oltp_insert".into()));
+    assert_eq!(choice.command, "run");
+    assert_eq!(choice.options, [("tables".to_owned(), "4".to_owned())]);
+    assert_eq!(inserts.scripts.len(), 1);
+    assert_eq!(inserts.scripts[0].origin, Origin::Lua("oltp_insert".into()));
+    assert_eq!(inserts.tries, Tries::Unlimited);
+    assert!(matches!(inserts.workers, Workers::Automatic { .. }));
+    // sizes of tables are options of a workload
+    let sized = load(&["--workload=oltp-insert", "--tables=4", "--table-size=50"]);
+    let size = ("table_size".to_owned(), "50".to_owned());
+    assert_eq!(lua(&sized).options, [("tables".to_owned(), "4".to_owned()), size]);
+    assert_eq!(load(&["--lua=a"]).check, None);
+    assert_eq!(load(&["--lua=a", "--check"]).check, Some(Check::Compile));
+    assert_eq!(load(&["--lua=a", "--check=execute"]).check, Some(Check::Execute));
+    assert_eq!(load(&["--check=statements"]).check, Some(Check::Statements));
 }

@@ -142,10 +142,7 @@ mod tests {
     fn times_are_read() {
         let exponential = |mean| Pause::Exponential { mean };
         for (text, expected) in [
-            ("100ms", ms(100)),
-            ("2s", ms(2000)),
             ("1.5 min", ms(90_000)),
-            ("250us", Pause::Fixed(Duration::from_micros(250))),
             ("fixed:2s", ms(2000)),
             ("exponential:12s", exponential(Duration::from_secs(12))),
             ("0s", Pause::None),

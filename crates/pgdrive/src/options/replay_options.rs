@@ -64,18 +64,9 @@ mod tests {
 
     #[test]
     fn a_pace_is_a_factor_or_max() {
-        for (text, expected) in [
-            ("1", Some(Pace::Factor(1.0))),
-            ("0.5", Some(Pace::Factor(0.5))),
-            ("max", Some(Pace::Max)),
-            ("0", None),
-            ("-1", None),
-            ("nan", None),
-            ("inf", None),
-            ("fast", None),
-            ("", None),
-        ] {
-            assert_eq!(pace(text).ok(), expected, "{text}");
+        assert_eq!((pace("0.5").ok(), pace("max").ok()), (Some(Pace::Factor(0.5)), Some(Pace::Max)));
+        for text in ["0", "-1", "nan", "inf", "fast", ""] {
+            assert!(pace(text).is_err(), "{text}");
         }
     }
 }
