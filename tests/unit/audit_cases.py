@@ -4,19 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pgdyno import records
 from pgdyno.audit import Severity
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import (
-    Check,
-    CheckVerdict,
-    DuetRecord,
-    ErrorCount,
-    Leftovers,
-    Likeness,
-    Outcome,
-    ReplayFigures,
-    ScriptSummary,
-)
 from tests.present import present
 from tests.unit import audit_disturbed as disturbed
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, pooled, ran, rated, returning
@@ -47,12 +37,13 @@ BRANCHES = replace(ROW, statements=(("UPDATE pgbench_branches SET bbalance = 1",
 INCL = Row("x, incl. conn", 26, {"tps": 400.0}, {"rows": "incl. conn", "ratio": "1:1"})
 EXCL = Row("x, excl. conn", 26, {"tps": 420.0}, {"rows": "excl. conn", "ratio": "1:1"})
 LOCAL = replace(ROW, command="pgbench -c 8 -T 60 bench")
-TMPFS = Check(id="storage.file-system", verdict=CheckVerdict.WARNING, found="data lie on tmpfs", means="no disk")
-DISK = Check(id="storage.file-system", verdict=CheckVerdict.GOOD, found="data lie on ext4")
-HPET = Check(id="clock.source", verdict=CheckVerdict.WARNING, found="hpet", means="slow")
-TSC = Check(id="clock.source", verdict=CheckVerdict.GOOD, found="tsc")
-GOVERNOR = Check(id="cpu.governor", verdict=CheckVerdict.WARNING, found="powersave", means="slow", change="cpupower …")
-REFUSED = ErrorCount(sqlstate="53300", message="sorry, too many clients already", count=7000, refused=True)
+GOOD, WARNING = records.CheckVerdict.GOOD, records.CheckVerdict.WARNING
+TMPFS = records.Check(id="storage.file-system", verdict=WARNING, found="data lie on tmpfs", means="no disk")
+DISK = records.Check(id="storage.file-system", verdict=GOOD, found="data lie on ext4")
+HPET = records.Check(id="clock.source", verdict=WARNING, found="hpet", means="slow")
+TSC = records.Check(id="clock.source", verdict=GOOD, found="tsc")
+GOVERNOR = records.Check(id="cpu.governor", verdict=WARNING, found="powersave", means="slow", change="cpupower …")
+REFUSED = records.ErrorCount(sqlstate="53300", message="sorry, too many clients already", count=7000, refused=True)
 PRICED = {"price": {"currency": "EUR", "date": "2026-11-01", "years": 3, "target": {"a": {"hourly": [{"amount": 1}]}}}}
 CLAIM: dict[str, Any] = {"claims": [(0.5, 0.5)], "claimed": "€ 0.50 (€ 400 / 800 TPS)"}
 
@@ -77,7 +68,7 @@ def mixed(share: float, done: int = 600_000) -> dict[str, object]:
     names = ("read", "write")
     return {
         "scripts": [
-            ScriptSummary(id=at, name=names[at], weight=1, succeeded=count, failed=0, skipped=0)
+            records.ScriptSummary(id=at, name=names[at], weight=1, succeeded=count, failed=0, skipped=0)
             for at, count in enumerate(counts)
         ]
     }
@@ -90,7 +81,7 @@ def caught(errors: int, retries: int = 0) -> FakeRun:
 
 
 def failed_in(*trials: int) -> FakeRun:
-    return changed(own(), lambda trial: {"outcome": Outcome.FAILED} if trial.number in trials else {})
+    return changed(own(), lambda trial: {"outcome": records.Outcome.FAILED} if trial.number in trials else {})
 
 
 def at_scales(a: int, b: int) -> FakeRun:
@@ -114,9 +105,9 @@ def like_capture(difference: float, disagreed: int | None = None) -> FakeRun:
     another result than in the capture.
     """
     figures: dict[str, Any] = {"captured_calls": 100, "captured_per_s": 1, "calls": 100, "classes": []}
-    likeness = Likeness(**figures, largest_difference=difference, true_to=None if disagreed is None else 0.95)
+    likeness = records.Likeness(**figures, largest_difference=difference, true_to=None if disagreed is None else 0.95)
     counts = {"sessions": 1, "sessions_begun": 1, "sessions_lost": 0, "statements": 100, "done": 100, "not_started": 0}
-    replay = ReplayFigures.model_validate({**counts, "disagreements": {"new_errors": disagreed or 0}})
+    replay = records.ReplayFigures.model_validate({**counts, "disagreements": {"new_errors": disagreed or 0}})
     summary = {} if disagreed is None else {"replay": replay}
     return changed(own(), lambda _: {"likeness": likeness, "summary": summary})
 
@@ -325,7 +316,7 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
         (CAUTION, own(summary=mixed(0.53, 10_000)), own(summary=mixed(0.53, 2_000))),
     ],
     "earlier-sessions": lambda: [
-        (NOTE, *both(lambda x: changed(own(), lambda _: {"leftovers": Leftovers(sessions=1, seconds=5.0, **x)}),
+        (NOTE, *both(lambda x: changed(own(), lambda _: {"leftovers": records.Leftovers(sessions=1, seconds=5.0, **x)}),
                      {"terminated": 1}, {})),
     ],
     "probe-gap": lambda: [
@@ -423,6 +414,6 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
                         0.5, 0)),
     ],
     "duet": lambda: [
-        (NOTE, changed(own(), lambda _: {"duet": DuetRecord(partner=2, processors=[0], tps_ratio=1.1)}), own()),
+        (NOTE, changed(own(), lambda _: {"duet": records.DuetRecord(partner=2, processors=[0], tps_ratio=1.1)}), own()),
     ],
 }  # fmt: skip

@@ -11,31 +11,10 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
+from pgdyno import records
 from pgdyno.audit import Finding, audit
 from pgdyno.audit.subject import AuditRun
 from pgdyno.effect import Effect
-from pgdyno.records import (
-    Fingerprint,
-    Generator,
-    GeneratorHost,
-    HostPrint,
-    Imported,
-    ImportedClaim,
-    ImportedFile,
-    ImportedLine,
-    ImportRecord,
-    Latency,
-    Manifest,
-    NetworkPathRecord,
-    Point,
-    Preparation,
-    Printed,
-    ProbeRecord,
-    ServerFacts,
-    ServerPrint,
-    TargetRecord,
-    TrialRecord,
-)
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.seconds import Seconds
@@ -48,14 +27,15 @@ SETTINGS = {
     "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on",
     "checkpoint_timeout": "300",
 }  # fmt: skip
+LATENCY_MS = {"stddev": 0.1, "p50": 0.4, "p95": 0.6, "p99": 0.8, "max": 9.0}
 
 
 @dataclass(frozen=True)
 class FakeRun:
     """A run in memory."""
 
-    manifest: Manifest
-    trials: Sequence[TrialRecord]
+    manifest: records.Manifest
+    trials: Sequence[records.TrialRecord]
     courses: Mapping[int, Sequence[IntervalRow]] = field(default_factory=dict)
     means_ms: Mapping[int, Sequence[tuple[str, float]]] = field(default_factory=dict)
     server: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -191,7 +171,7 @@ def own(
     cached: tuple[float, float] = (1.0, 1.0),
     asked_b: Mapping[str, Any] = NONE,
     kind_b: str = "embedded",
-    ways: Callable[[int, str], NetworkPathRecord] | None = None,
+    ways: Callable[[int, str], records.NetworkPathRecord] | None = None,
     **manifest: object,
 ) -> FakeRun:
     """Returns a run of two equal targets with `repeats` trials each; everything but the arguments is sound."""
@@ -201,10 +181,10 @@ def own(
         # no two trials are equal to the nanosecond
         mean = latency.get("mean", 0.4) + 1e-6 * number
         floor_ms = floor_b_ms if name == "b" else 0.1
-        latency_ms = {"stddev": 0.1, "min": floor_ms, "p50": 0.4, "p95": 0.6, "p99": 0.8, "max": 9.0, **latency}
+        latency_ms = {**LATENCY_MS, "min": floor_ms, **latency, "mean": mean}
         figures: dict[str, Any] = {
             "measured_s": length_s, "scheduled": succeeded, "succeeded": succeeded, "tps": 10_000.0, "connect_us": 100,
-            "latency_ns": Latency(**{at: round(each * 1e6) for at, each in (latency_ms | {"mean": mean}).items()}),
+            "latency_ns": records.Latency(**{at: round(each * 1e6) for at, each in latency_ms.items()}),
         }  # fmt: skip
         begin = STARTED + timedelta(seconds=number * length_s)
         prepared = {"shared_buffers_share": cached[name == "b"], "page_cache_share": 0.5}
@@ -212,23 +192,25 @@ def own(
             number,
             slug=f"{number:04d}-{name}",
             target=name,
-            point=Point(**{"clients": 4, "scale": 10, **point}),
+            point=records.Point(**{"clients": 4, "scale": 10, **point}),
             repeat=(number + 1) // 2,
             started_at=begin,
             ended_at=begin + timedelta(seconds=length_s),
             warmup_s=1,
             duration_s=length_s,
-            generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
+            generator=records.Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
             summary=trial_summary(**{**figures, **summary}),
-            prepare=Preparation(method="vacuum", seconds=1, steps=[], dataset_bytes=dataset_bytes, **prepared),
-            probe=ProbeRecord(**{"version": "0.1.0", "waits_hz": 10, "host": True, "server": True, "late": 0, **probe}),
+            prepare=records.Preparation(method="vacuum", seconds=1, steps=[], dataset_bytes=dataset_bytes, **prepared),
+            probe=records.ProbeRecord(
+                **{"version": "0.1.0", "waits_hz": 10, "host": True, "server": True, "late": 0, **probe}
+            ),
             network_path=ways(number, name) if ways is not None else None,
         )
         trials.append(record)
         courses[number] = _course(number, tuple(seconds) or (10_000.0,) * int(length_s), gap_s)
         server[number] = {**SETTINGS, **settings, **(only_b if name == "b" else {})}
     targets = [
-        TargetRecord(name=name, kind=kind, asked=dict(asked), facts=_facts(version, changed))
+        records.TargetRecord(name=name, kind=kind, asked=dict(asked), facts=_facts(version, changed))
         for name, kind, asked, version, changed in (
             ("a", "embedded", {}, versions[0], {}),
             ("b", kind_b, asked_b, versions[1], changed_b),
@@ -242,9 +224,9 @@ def own(
 
 def way(
     trip_us: float, load: str | None = None, server: str | None = None, cpu: str | None = None
-) -> NetworkPathRecord:
+) -> records.NetworkPathRecord:
     """Returns the network path to a server with a round trip of `trip_us`; with zones, the server was rented."""
-    return NetworkPathRecord(
+    return records.NetworkPathRecord(
         round_trips=50, least_us=trip_us, median_us=1.2 * trip_us, clock_ahead_us=0,
         clock_uncertainty_us=round(trip_us / 2), generator_zone=load, server_zone=server,
         instance="db.m7g.large" if server else None, cpu_model=cpu,
@@ -303,12 +285,12 @@ def _course(trial: int, rates: tuple[float, ...], gap_s: float) -> Sequence[Inte
     return tuple(rows)
 
 
-def _facts(version: str, changed: Mapping[str, str]) -> ServerFacts:
+def _facts(version: str, changed: Mapping[str, str]) -> records.ServerFacts:
     settings = {"shared_buffers": "1GB", **changed}
-    return ServerFacts(version=version, version_full=version, settings_changed=settings, data_checksums=True)
+    return records.ServerFacts(version=version, version_full=version, settings_changed=settings, data_checksums=True)
 
 
-def changed(run: FakeRun, change: Callable[[TrialRecord], Mapping[str, Any]]) -> FakeRun:
+def changed(run: FakeRun, change: Callable[[records.TrialRecord], Mapping[str, Any]]) -> FakeRun:
     """Returns `run` with fields that `change` returns for each trial; a dictionary has single fields of a record."""
     trials = []
     for trial in run.trials:
@@ -325,7 +307,7 @@ def in_b(run: FakeRun, **fields: object) -> FakeRun:
     return changed(run, lambda trial: fields if trial.target == "b" else {})
 
 
-def probed(run: FakeRun, rows: Callable[[TrialRecord], Sequence[SeriesRow]]) -> FakeRun:
+def probed(run: FakeRun, rows: Callable[[records.TrialRecord], Sequence[SeriesRow]]) -> FakeRun:
     """Returns `run` with additional samples of the probe in each trial."""
     return replace(run, of_trials={trial.number: rows(trial) for trial in run.trials})
 
@@ -372,31 +354,34 @@ def rows_run(
 ) -> FakeRun:
     """Returns a document with `rows`. Equations are (printed, computed) pairs; lines about settings are by name."""
     trials = [_printed_trial(number, row, workload) for number, row in enumerate(rows, start=1)]
-    told = ImportRecord(
-        files=[ImportedFile(path="/x/report.txt", sha256="", trials=len(rows))],
+    told = records.ImportRecord(
+        files=[records.ImportedFile(path="/x/report.txt", sha256="", trials=len(rows))],
         claims=[
-            ImportedClaim(file="report.txt", line=90, text=claimed, printed=each, decimals=2, computed=computed)
+            records.ImportedClaim(file="report.txt", line=90, text=claimed, printed=each, decimals=2, computed=computed)
             for each, computed in claims
         ],
         facts={
-            name: [ImportedLine(file="report.txt", line=80, text=text) for text in texts]
+            name: [records.ImportedLine(file="report.txt", line=80, text=text) for text in texts]
             for name, texts in (facts or {}).items()
         },
     )
-    targets = [TargetRecord(name=name, kind="imported", asked={}) for name in dict.fromkeys(row.target for row in rows)]
+    names = dict.fromkeys(row.target for row in rows)
+    targets = [records.TargetRecord(name=name, kind="imported", asked={}) for name in names]
     manifest = sample_manifest(host=None, pgdrive=None, targets=targets, workload=workload, imported=told, plan={})
     return FakeRun(manifest, trials, {}, {number: row.statements for number, row in enumerate(rows, start=1)})
 
 
-def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
+def _printed_trial(number: int, row: Row, workload: str) -> records.TrialRecord:
     figures = {"clients": float(row.clients), **row.figures}
     line = row.line or number
-    lines = {name: Printed(line=line, text=row.texts.get(name, f"{name} {value}")) for name, value in figures.items()}
+    lines = {
+        name: records.Printed(line=line, text=row.texts.get(name, f"{name} {value}")) for name, value in figures.items()
+    }
     count = figures.get("transactions")
     return trial_record(
         number,
         target=row.target,
-        point=Point(clients=row.clients, scale=row.scale, protocol=""),
+        point=records.Point(clients=row.clients, scale=row.scale, protocol=""),
         started_at=None,
         ended_at=None,
         duration_s=figures.get("duration_s"),
@@ -404,7 +389,7 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
             measured_s=figures.get("duration_s"), scheduled=None, succeeded=None if count is None else int(count),
             in_flight=None, tps=figures.get("tps", 1.0),
         ),
-        imported=Imported(
+        imported=records.Imported(
             file="report.txt", line=line, last_line=line, tool=row.tool, command=row.command, figures=figures,
             printed=lines, words={"workload": workload, **row.words}, load=dict(row.load),
         ),
@@ -427,7 +412,7 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000
         figures = {"clients": clients, "tps": tps, "busiest_cpu_share": share}
         names = {"name": f"generator-{number}", "host": f"load{number}"}
         more = {name: of[number - 1] for name, of in each.items()}
-        generators.append(GeneratorHost.model_validate({**same, **names, **figures, **more}))
+        generators.append(records.GeneratorHost.model_validate({**same, **names, **figures, **more}))
     return changed(run, lambda _: {"generator": {"hosts": generators}})
 
 
@@ -439,19 +424,21 @@ def of(rule: str, run: AuditRun) -> list[Finding]:
     return [finding for finding in audit(run) if finding.rule == rule]
 
 
-def on_disks(a: str, b: str | None) -> Fingerprint:
+def on_disks(a: str, b: str | None) -> records.Fingerprint:
     disks = {"data and WAL of a": a} | ({"data and WAL of b": b} if b is not None else {})
-    host = HostPrint(cpu_model="x", cores=4, memory_bytes=1 << 34, architecture="x", kernel="x", os="x", disks=disks)
-    return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
+    host = records.HostPrint(
+        cpu_model="x", cores=4, memory_bytes=1 << 34, architecture="x", kernel="x", os="x", disks=disks
+    )
+    return records.Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
 
 
 def counting(rows: int, executions: int = 1_000) -> FakeRun:
     return replace(own(), counts=(executions, rows))
 
 
-def print_of_b(**fields: object) -> Fingerprint:
+def print_of_b(**fields: object) -> records.Fingerprint:
     """A fingerprint of targets a and b, of which b has other `fields`."""
-    server = ServerPrint(
+    server = records.ServerPrint(
         version="18.6", version_full="PostgreSQL 18.6", configure="--with-icu", collation="C",
         dataset_marks=["pgbench scale 10"], indexes={"public.t": "btree (a)"},
     )  # fmt: skip

@@ -88,8 +88,7 @@ def test_a_verdict_needs_six_pairs_and_an_interval_beyond_the_limit() -> None:
         assert only(arms_of((BASE, other), metric=Metric.P99)).verdict is MIRROR.get(verdict, verdict)
     # not one that touches it
     found = present(paired_interval([0.0, 0.0, 0.0], 0.95))
-    at_edge = replace(found, low=math.log1p(0.01), high=0.5)
-    assert verdict_of(at_edge, 6, 0.01, 1) is Verdict.INCONCLUSIVE
+    assert verdict_of(replace(found, low=math.log1p(0.01), high=0.5), 6, 0.01, 1) is Verdict.INCONCLUSIVE
     assert verdict_of(replace(found, low=-1, high=math.log1p(0.01)), 6, 0.01, 1) is Verdict.INCONCLUSIVE
     (five,) = compare([arms_of(([100, 101, 99, 100, 100], [200, 202, 198, 200, 201]))])
     assert five.points[0].verdict is Verdict.INCONCLUSIVE
@@ -152,8 +151,7 @@ def test_a_new_run_has_as_many_trials_of_the_noisy_arm_as_of_the_calm_one() -> N
     point = only(arms_of((calm, wild), paired=False))
     assert point.verdict is Verdict.INCONCLUSIVE
     alike = [1000 * math.exp(each) for each in random.normal(0, 0.001, 40)]
-    equal = only(arms_of((alike, wild), paired=False))
-    assert point.new_run_pairs == pytest.approx(equal.new_run_pairs, rel=0.1)
+    assert point.new_run_pairs == pytest.approx(only(arms_of((alike, wild), paired=False)).new_run_pairs, rel=0.1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -360,8 +358,7 @@ def test_one_regression_beyond_the_limit_fails_the_gate() -> None:
     ):  # fmt: skip
         noise = (0.002, -0.002, 0.001, -0.001, 0.0, 0.003, -0.003, 0.0)
         base = [1000.0] * len(noise)
-        arms = arms_of((base, [1000 * (1 + change) * (1 + each) for each in noise]))
-        assert gate(arms, 0.03).verdict is verdict
+        assert gate(arms_of((base, [1000 * (1 + change) * (1 + each) for each in noise])), 0.03).verdict is verdict
     # a limit below 1 % is the margin
     base = [*CALM, 1000.0, 1001.0]
     found = gate(arms_of((base, [0.993 * each for each in base])), 0.005)
@@ -394,6 +391,5 @@ def test_a_noise_floor_is_the_far_end_of_the_interval_of_equal_arms() -> None:
     apart = noise_floor(arms_of((CALM, [value * 1.05 for value in CALM])))
     assert words in str(present(apart.refusal).why)
     assert not any(words in str(warning) for warning in apart.warnings)
-    needed = present(pairs_for(0.05, 0.03))
-    assert pairs_for(0.02, 0.03) > needed  # type: ignore[operator]
+    assert pairs_for(0.02, 0.03) > present(pairs_for(0.05, 0.03))  # type: ignore[operator]
     assert pairs_for(0.01, 0.03) is None

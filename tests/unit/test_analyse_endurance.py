@@ -40,8 +40,7 @@ def test_a_planted_decline_is_found_and_within_its_interval() -> None:
         assert verdicts_of(30, hours, memory_s=5, saw=saw, slope=slope)[DECLINES] >= 28
     random = np.random.default_rng(4)
     found = [trend(minutes_of(seconds_of(random, 1, memory_s=20, slope=-0.2)), 1) for _ in range(100)]
-    held = sum(each is not None and each.low <= -0.2 <= each.high for each in found)
-    assert held >= 88
+    assert sum(each is not None and each.low <= -0.2 <= each.high for each in found) >= 88
 
 
 def test_latency_that_rises_is_a_decline_of_a_load_that_keeps_up() -> None:

@@ -63,8 +63,7 @@ def test_merges_are_no_averages_read_each_form_and_keep_ranks_and_long_latencies
     within = merged(hdr([HIGHEST_NS] * 3).encode()).with_bounds(2 * HIGHEST_NS, 3 * HIGHEST_NS)
     assert within.percentiles_ns([50, 100]) == [2 * HIGHEST_NS] * 2
     # 99.9 / 100 * 1000 is a little over 999 in binary
-    histogram = merged(hdr([1_000] * 999 + [5_000_000]).encode())
-    assert histogram.percentile_ns(99.9) == pytest.approx(1_000, rel=1e-3)
+    assert merged(hdr([1_000] * 999 + [5_000_000]).encode()).percentile_ns(99.9) == pytest.approx(1_000, rel=1e-3)
 
 
 def test_a_blob_that_is_no_histogram_is_an_error() -> None:

@@ -65,8 +65,7 @@ def test_a_change_is_a_step_of_one_percent_or_more_for_three_runs() -> None:
 
 @pytest.mark.parametrize("correlation", [0.3, 0.5])
 def test_noise_that_remembers_the_run_before_is_no_change(correlation: float) -> None:
-    alarmed = sum(bool(change_points(list(1_000 + noise(seed, 100, correlation, 20)))) for seed in range(60))
-    assert alarmed <= 4
+    assert sum(bool(change_points(list(1_000 + noise(seed, 100, correlation, 20)))) for seed in range(60)) <= 4
 
 
 NONE: Mapping[str, object] = {}

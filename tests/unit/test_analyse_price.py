@@ -88,8 +88,7 @@ def test_a_price_is_the_sum_of_its_parts_per_transaction() -> None:
     assert found.per_million_low == pytest.approx(1 / 3.6 / 1.1)
     assert found.per_million_high == pytest.approx(1 / 3.6 / 0.9)
     assert price_of(Costs(), 1, Estimate(0, None, 1)) is None
-    found = present(price_of(Costs(purchase=(Purchase(amount=1),)), 1, Estimate(10, 20, 3)))
-    assert found.per_tps_high == math.inf
+    assert present(price_of(Costs(purchase=(Purchase(amount=1),)), 1, Estimate(10, 20, 3))).per_tps_high == math.inf
 
 
 def price_list(years: int = 3, **targets: object) -> PriceList:

@@ -66,8 +66,7 @@ def test_finished_points_are_split_into_series_by_settings_rates_and_variables()
     assert [dict(curve.series.settings) for curve in curves] == groups
     assert all([point.clients for point in curve.points] == [1, 2] for curve in curves)
     for further in ({"rate": 50.0}, {"variables": {"range": "5"}}):
-        points = [Point(clients=1), Point.model_validate({"clients": 1, **further})]
-        assert len(summarise(swept(points))) == 2
+        assert len(summarise(swept([Point(clients=1), Point.model_validate({"clients": 1, **further})]))) == 2
 
 
 # ---- series ----

@@ -45,8 +45,7 @@ def test_failed_transactions_are_told_with_the_most_frequent_message() -> None:
 
 def test_every_rule_has_a_case_and_a_line_of_the_reference() -> None:
     assert BY_RULE.keys() == {rule.id for rule in RULES}
-    listed = re.findall(r"^\| `([\w-]+)` \|", audit_page.page(), re.MULTILINE)
-    assert listed == [rule.id for rule in RULES]
+    assert re.findall(r"^\| `([\w-]+)` \|", audit_page.page(), re.MULTILINE) == [rule.id for rule in RULES]
 
 
 def test_no_rule_fires_on_two_targets_that_are_one() -> None:

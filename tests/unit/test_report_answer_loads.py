@@ -59,8 +59,7 @@ def test_a_fixed_rate_is_answered_by_its_latency_and_times_to_connect() -> None:
             count=9, total=total, socket=None, tls=None, authentication=None, backend_start=start
         )
         change(run, at, connect=connect)
-    line = "time to connect: p50 2.00 ms, p99 8.00 ms; on average backend start 1.60 ms"
-    assert line in answered(run).details
+    assert "time to connect: p50 2.00 ms, p99 8.00 ms; on average backend start 1.60 ms" in answered(run).details
 
 
 def test_rates_and_phases_have_a_row_each_and_one_that_is_too_high_is_told() -> None:

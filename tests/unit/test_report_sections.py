@@ -6,22 +6,13 @@ import tomllib
 
 import pytest
 
+from pgdyno import records
 from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.over_time.dips import Cause, Coincidence, Dip, ExplainedDip
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import RULES, Evidence, Finding, Severity
 from pgdyno.errors import UsageError
-from pgdyno.records import (
-    BackgroundFigures,
-    GeneratorHost,
-    Point,
-    PoolerRecord,
-    ProbeRecord,
-    ReplicaLag,
-    StandbyProbeRecord,
-    TrialRecord,
-)
 from pgdyno.report.export import markdown_of
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, ProbeSamples, digest
@@ -269,7 +260,7 @@ def test_processes_stand_by_their_io() -> None:
     assert "Processes by I/O: no probe" in page_of(run, Extras()).text("p")
 
 
-def published_run(data: str, point: Point) -> SampleRun:
+def published_run(data: str, point: records.Point) -> SampleRun:
     run = SampleRun(manifest(plan={**manifest().plan, "published": {"data": data}, "workload": {"scale": point.scale}}))
     for repeat in (1, 2):
         add_trial(run, "pg18", point.planned_clients, 30_000 + repeat, repeat=repeat, point=point)
@@ -277,7 +268,7 @@ def published_run(data: str, point: Point) -> SampleRun:
 
 
 def test_published_figures_stand_beside_measured_ones_and_many_are_cut() -> None:
-    run = published_run("graviton-pgbench", Point(clients=64, workers=64, protocol="extended", scale=100))
+    run = published_run("graviton-pgbench", records.Point(clients=64, workers=64, protocol="extended", scale=100))
     text = page_of(run, Extras()).text("table")
     assert "64 clients graviton2 30,0" in text
     assert "15,500" in text
@@ -293,13 +284,13 @@ def test_published_figures_stand_beside_measured_ones_and_many_are_cut() -> None
     assert x86[1] == "x86-64"
     assert "graviton2" in "\n".join(plain_lines(run))
     # points that nobody published
-    run = published_run("graviton-pgbench", Point(clients=8, workers=1, protocol="extended", scale=10))
+    run = published_run("graviton-pgbench", records.Point(clients=8, workers=1, protocol="extended", scale=10))
     (line,) = published_blocks(digest(run))
     assert str(line).endswith("has no figure for these points: it has scale 100, clients 64")
     # many rows are cut
-    run = published_run("aurora-sysbench", Point(clients=2, workers=1, protocol="simple"))
+    run = published_run("aurora-sysbench", records.Point(clients=2, workers=1, protocol="simple"))
     for clients in (4, 8, 16):
-        add_trial(run, "pg18", clients, 30_000, point=Point(clients=clients, workers=1, protocol="simple"))
+        add_trial(run, "pg18", clients, 30_000, point=records.Point(clients=clients, workers=1, protocol="simple"))
     table, more = published_blocks(digest(run))
     assert isinstance(table, Table)
     assert len(table.rows) == MOST_ROWS
@@ -308,7 +299,7 @@ def test_published_figures_stand_beside_measured_ones_and_many_are_cut() -> None
 
 
 def test_each_generator_has_a_row() -> None:
-    lost = GeneratorHost(
+    lost = records.GeneratorHost(
         name="generator-2", host="load1", cores=2, cpu_model="a processor", pgdyno="0.1.0", pgdrive="0.1.0",
         clients=None, clock_ahead_us=-84, clock_ahead_after_us=None, clock_round_trip_us=811, report_delay_us=32_934,
     )  # fmt: skip
@@ -329,11 +320,11 @@ def test_each_generator_has_a_row() -> None:
     assert "generator-2" in render_html(run, "a-run")
 
 
-LOAD = BackgroundFigures(
+LOAD = records.BackgroundFigures(
     name="pgdyno_1", clients=2, measured_s=4, succeeded=8000, failed=3, skipped=0, tps=2000,
     latency_ns=latency_of(((500_000, 99), (2_000_000, 1))), seed=1, workers=1,
 )  # fmt: skip
-LAG = ReplicaLag(
+LAG = records.ReplicaLag(
     name="pgdyno_1", sync_state="async", samples=5, bytes_last=10, bytes_max=12_300,
     write_lag_max_s=None, flush_lag_max_s=None, replay_lag_max_s=0.0045, replay_lag_last_s=None,
 )  # fmt: skip
@@ -341,8 +332,12 @@ LAG = ReplicaLag(
 
 def test_rows_of_standbys_and_of_loads_in_the_background() -> None:
     quiet = LAG.model_copy(update={"name": "pgdyno_2", "bytes_max": None, "replay_lag_max_s": None})
-    probed = StandbyProbeRecord(name="pgdyno_1", active=1.25, waits={"startup: CPU": 2.0, "IO:DataFileRead": 1.25})
-    table = present(replica_table([trial_record(3, replication=[LAG, quiet], probe=ProbeRecord(standbys=[probed]))]))
+    probed = records.StandbyProbeRecord(
+        name="pgdyno_1", active=1.25, waits={"startup: CPU": 2.0, "IO:DataFileRead": 1.25}
+    )
+    table = present(
+        replica_table([trial_record(3, replication=[LAG, quiet], probe=records.ProbeRecord(standbys=[probed]))])
+    )
     assert table.rows == (
         ("3", "pgdyno_1", "12.3", "4.50", "1.2", "startup: CPU 2.0"),
         ("3", "pgdyno_2", *[NOTHING] * 4),
@@ -361,7 +356,7 @@ def test_rows_of_standbys_and_of_loads_in_the_background() -> None:
     # an earlier version called it by the standby
     older = trial_record(3, background=[LOAD, idle]).model_dump(mode="json")
     older["replica_load"] = older.pop("background")
-    assert present(background_table([TrialRecord.model_validate(older)])).rows == (
+    assert present(background_table([records.TrialRecord.model_validate(older)])).rows == (
         ("3", "pgdyno_1", "2", "2,000", "0.500", "0.500", "3"),
         ("3", "idle", "2", "0", NOTHING, NOTHING, "0"),
     )
@@ -369,11 +364,11 @@ def test_rows_of_standbys_and_of_loads_in_the_background() -> None:
 
 
 def test_a_row_of_a_pooler_has_the_parts_of_the_mean_latency() -> None:
-    pooler = PoolerRecord(
+    pooler = records.PoolerRecord(
         name="PgBouncer", pool=4, clients_waiting=3.0, servers_active=4.0, servers_idle=0.0, queue_ms=0.2, server_ms=0.1
     )
     trial = trial_record(
-        2, probe=ProbeRecord(pooler=pooler), summary=trial_summary(latency_ns=latency_of(((500_000, 1),)))
+        2, probe=records.ProbeRecord(pooler=pooler), summary=trial_summary(latency_ns=latency_of(((500_000, 1),)))
     )
     assert present(pooler_table([trial, trial_record(1)])).rows == (
         ("2", "pool of 4", "0.500", "0.200", "0.100", "0.200", "3.00", "4.00", "0"),

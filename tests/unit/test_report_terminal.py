@@ -22,17 +22,8 @@ from pgdyno.report import run_events
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.sections.over_seconds.timelines import TrialSteps
 from pgdyno.report.several_runs import arms_of, comparisons_of
-from pgdyno.report.terminal import timeline
+from pgdyno.report.terminal import progress, timeline
 from pgdyno.report.terminal.doctor_checks import check_lines
-from pgdyno.report.terminal.progress import (
-    LiveView,
-    PlainView,
-    QuietView,
-    TerminalView,
-    TimeLeft,
-    clock_time,
-    live_view,
-)
 from pgdyno.report.terminal.run_report import all_lines, print_report
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.terminal.text_drawing import Canvas, bar, printable, sparkline
@@ -204,8 +195,7 @@ def test_a_load_without_a_rate_has_only_what_the_probe_saw() -> None:
     lines = drawn(80, tps=none, p99=none, **PROBED)
     assert lines[1] == "active sessions: Lock 55 %, CPU 45 %; 8 processors"
     assert not [line for line in lines if "throughput" in line or "p99" in line]
-    columns = drawn(None, tps=none, p99=none, **PROBED)[1].split()
-    assert columns == ["from,", "s", "active", "CPU,", "%", "WAL,", "MB/s"]
+    assert drawn(None, tps=none, p99=none, **PROBED)[1].split() == ["from,", "s", "active", "CPU,", "%", "WAL,", "MB/s"]
 
 
 def test_steps_without_samples_are_left_empty() -> None:
@@ -284,7 +274,7 @@ def written(to: Console) -> str:
 
 
 def line_after(*events: run_events.RunEvent, width: int = 80) -> str:
-    view = TerminalView(console(width=width), Clock())
+    view = progress.TerminalView(console(width=width), Clock())
     for event in events:
         view.event(event)
     return view.line().plain
@@ -308,7 +298,7 @@ def test_the_line_of_a_running_trial_draws_its_throughput_in_any_width() -> None
         assert found == f"trial 3/24  {line}"
         assert len(found) <= width
     clock = Clock()
-    view = TerminalView(console(), clock)
+    view = progress.TerminalView(console(), clock)
     view.event(run_events.TrialStarted(7, 24, "select-only 48 clients", 40.0, later=17))
     for tps in (20_000.0, 40_000.0, 71_300.0):
         view.event(run_events.IntervalEnded(tps, 2.1))
@@ -316,8 +306,10 @@ def test_the_line_of_a_running_trial_draws_its_throughput_in_any_width() -> None
     assert view.line().plain == "trial 7/24  select-only 48 clients  ▃▅█  71.3k tps  p99 2.10 ms  11:57 left"
 
 
-@pytest.mark.parametrize("view_of", [TerminalView, PlainView])
-def test_a_search_that_may_go_on_says_no_number_of_trials(view_of: type[TerminalView | PlainView]) -> None:
+@pytest.mark.parametrize("view_of", [progress.TerminalView, progress.PlainView])
+def test_a_search_that_may_go_on_says_no_number_of_trials(
+    view_of: type[progress.TerminalView | progress.PlainView],
+) -> None:
     to = console()
     with view_of(to, Clock()) as view:
         view.event(run_events.TrialStarted(33, 33, "pg18 2 clients", 1.0, later=0, is_open=True))
@@ -331,7 +323,7 @@ def test_the_number_of_trials_is_open_while_a_search_may_add_some() -> None:
     trials = planned_trials(plan)
     for search in (None, SearchSpec(find="peak")):
         told: list[run_events.TrialStarted] = []
-        view = cast("LiveView", SimpleNamespace(event=told.append))
+        view = cast("progress.LiveView", SimpleNamespace(event=told.append))
         of = plan.model_copy(update={"search": search})
         RunProgress(of, cast("RunFolder", None), view, trials).trial_started(trials[0])
         assert [event.is_open for event in told] == [search is not None]
@@ -355,7 +347,7 @@ def test_setting_up_shows_the_transfer_and_a_load_its_share_rate_and_time_left()
 
 def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
     to = console()
-    with TerminalView(to, Clock()) as view:
+    with progress.TerminalView(to, Clock()) as view:
         for event in (STARTED, run_events.IntervalEnded(71_300.0, 2.1)):
             view.event(event)
         # a check after a trial is shown, and the trial keeps its name
@@ -376,7 +368,7 @@ def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
 
 def test_elsewhere_there_is_a_line_a_trial_and_step_and_now_and_then_of_a_long_trial() -> None:
     to = console(terminal=False)
-    with live_view(to) as view:
+    with progress.live_view(to) as view:
         for _ in range(3):
             view.event(run_events.SetUp("copying the template"))
             view.event(run_events.BytesDone(1, 2))
@@ -395,7 +387,7 @@ def test_elsewhere_there_is_a_line_a_trial_and_step_and_now_and_then_of_a_long_t
     ]
     # a log hears of a long trial now and then
     to, seconds = console(terminal=False, width=200), 0.0
-    view = PlainView(to, clock=lambda: seconds)
+    view = progress.PlainView(to, clock=lambda: seconds)
     view.event(run_events.TrialStarted(2, 4, "select-only 1 client", 60.0, later=1))
     for seconds in range(1, 31):
         view.event(run_events.IntervalEnded(500.0, 2.0, "warm-up" if seconds <= 10 else "measuring"))
@@ -409,11 +401,11 @@ def test_elsewhere_there_is_a_line_a_trial_and_step_and_now_and_then_of_a_long_t
 
 
 def test_the_view_suits_the_console(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert isinstance(live_view(console()), TerminalView)
+    assert isinstance(progress.live_view(console()), progress.TerminalView)
     with (tmp_path / "log").open("w") as file:
-        assert isinstance(live_view(Console(file=file)), PlainView)
-    with live_view(console(), quiet=True) as view:
-        assert isinstance(view, QuietView)
+        assert isinstance(progress.live_view(Console(file=file)), progress.PlainView)
+    with progress.live_view(console(), quiet=True) as view:
+        assert isinstance(view, progress.QuietView)
         for event in (
             run_events.SetUp("x"),
             run_events.BytesDone(1, 2),
@@ -428,12 +420,12 @@ def test_the_view_suits_the_console(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_time_left_counts_down_and_learns_what_trials_take() -> None:
     clock = Clock()
-    left = TimeLeft(clock)
+    left = progress.TimeLeft(clock)
     assert left.left_s() is None
     # unknown for a first trial without length
     left.trial_started(2, None)
     assert left.left_s() is None
-    left = TimeLeft(clock)
+    left = progress.TimeLeft(clock)
     left.trial_started(2, 10.0)
     assert left.left_s() == 30
     clock.now += 4
@@ -445,4 +437,4 @@ def test_time_left_counts_down_and_learns_what_trials_take() -> None:
     clock.now += 100
     assert left.left_s() == 15
     # as on a clock
-    assert [clock_time(seconds) for seconds in (0, 59.6, 700, 3729)] == ["0:00", "1:00", "11:40", "1:02:09"]
+    assert [progress.clock_time(seconds) for seconds in (0, 59.6, 700, 3729)] == ["0:00", "1:00", "11:40", "1:02:09"]

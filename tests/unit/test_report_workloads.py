@@ -323,8 +323,7 @@ def test_the_causes_of_disagreements_are_named(states: dict[str, int], copies: i
     assert [each.advice.startswith("restore the database") for each in found] == [
         cause != "replay-lacks-rows" for cause in causes
     ]
-    figures = found[0].evidence[0].figures
-    assert {name: figures.get(f"errors_{name}") for name in states} == states
+    assert {name: found[0].evidence[0].figures.get(f"errors_{name}") for name in states} == states
 
 
 def findings(run: FakeRun) -> list[Finding]:

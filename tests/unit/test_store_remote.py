@@ -354,8 +354,7 @@ def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys
 
 
 def test_imports_go_and_return(s3: Bucket, tmp_path: Path, capsys: Capture) -> None:
-    texts = {"a.txt": documents.pgbench_report(), "b.txt": documents.statements_report()}
-    for name, text in texts.items():
+    for name, text in {"a.txt": documents.pgbench_report(), "b.txt": documents.statements_report()}.items():
         s3.put(f"logs/{name}", text.encode())
         (tmp_path / name).write_text(text)
     # pgbench's transaction logs: two threads of one run

@@ -244,8 +244,7 @@ for first in sys.stdin:
                 pass
             read_all(folder)
         present(parent.stdin).close()
-    numbers = {record.number for record in folder.trials()}
-    assert {1, 1001, 2001, 3001, 4001, 5001} <= numbers
+    assert {1, 1001, 2001, 3001, 4001, 5001} <= {record.number for record in folder.trials()}
 
 
 def read_all(folder: RunFolder) -> None:
