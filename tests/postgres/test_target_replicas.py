@@ -1,4 +1,4 @@
-"""Streaming standbys and a logical subscriber: created after the load, awaited, and removed with the run."""
+"""Standbys, a subscriber and an archive: made after the load, awaited or watched, and removed with the run."""
 
 import os
 import signal
@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.targets import Archive
 from pgdyno.prepare import Dataset
 from pgdyno.records import Preparation, ReadOrder
-from pgdyno.targets import Home, LagWatch, ReadWatch, Server, sweep_leftovers
+from pgdyno.targets import ArchiveWatch, Home, LagWatch, ReadWatch, Server, sweep_leftovers
 from pgdyno.targets.cluster import standbys
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from pgdyno.targets.cluster.processes import servers_in
@@ -223,7 +224,6 @@ def test_replicas_that_failed_are_made_anew(home: Home, monkeypatch: pytest.Monk
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts", 1) == 100_000
 
 
-SMALL = Dataset("pgbench", 1)
 SUMS = (
     "SELECT (SELECT sum(abalance) FROM pgbench_accounts) || ' ' || (SELECT count(*) FROM pgbench_history)"
     " || ' ' || (SELECT count(*) FROM pgbench_accounts)"
@@ -284,3 +284,47 @@ def test_the_lag_of_a_subscriber_is_the_age_of_what_it_does_not_show(home: Home)
         (lag,) = watch.lags()
         assert lag.bytes_last == 0
         assert on_replica(server, SUMS) == "700 50 100000"
+
+
+# ---- the archive ----
+
+
+FILES = 4
+
+
+def finish_files(server: Server) -> None:
+    with server.connect() as connection:
+        for _ in range(FILES):
+            connection.execute("SELECT pg_logical_emit_message(false, 'a', 'b')")
+            connection.execute("SELECT pg_switch_wal()")
+
+
+def archive_of(**keys: str) -> Archive:
+    return present(embedded(archive=keys).archive)
+
+
+@pytest.mark.long_cases("[10]")
+@pytest.mark.parametrize("version", ["18", "10"])
+def test_a_folder_gets_the_files_at_its_rate_and_is_left_as_it_was(home: Home, scratch: Path, version: str) -> None:
+    paced = {"folder": str(scratch), "rate": "32MB"}
+    with opened(home, embedded(version, archive=paced)) as server:
+        with ArchiveWatch(archive_of(**paced), server, home.account) as watch:
+            finish_files(server)
+            wait_until(lambda: len(list(scratch.glob("pgdyno-archive-*/*"))) >= FILES)
+            wait_until(lambda: watch.backlog().archived >= FILES)
+        backlog = watch.backlog()
+        assert backlog.waiting_max >= 1
+        assert (backlog.failed, backlog.segment_bytes) == (0, 1 << 24)
+        assert list(scratch.iterdir()) == []
+        assert value(server, "SHOW archive_command") == "true"
+        # an archive that fails does not keep up
+        failing = archive_of(command="false")
+        with ArchiveWatch(failing, server, home.account) as watch:
+            finish_files(server)
+            wait_until(lambda: watch.backlog().failed > 0 and watch.backlog().waiting_last >= FILES)
+        # between trials files are discarded, so that none waits for the next one
+        with ArchiveWatch(failing, server, home.account) as watch:
+            assert watch.backlog().waiting_max == 0
+        absent = archive_of(folder=str(scratch / "absent"))
+        with pytest.raises(TargetError, match="cannot archive in"), ArchiveWatch(absent, server, home.account):
+            pass

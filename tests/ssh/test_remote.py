@@ -9,6 +9,8 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from pgdyno.capture.server.log_copy import LogCopy
+from pgdyno.capture.server.server_files import SshFiles
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
 from pgdyno.remote.connect import _jump, ask, connect_host
@@ -208,3 +210,36 @@ def test_output_of_another_encoding_is_read(sshd: Sshd) -> None:
     with pytest.raises(CommandError) as caught:
         ask(sshd.spec(), r"printf 'sudo: contrase\361a\n' >&2; exit 3")
     assert (caught.value.status, caught.value.why) == (3, "sudo: contrase\N{REPLACEMENT CHARACTER}a")
+
+
+def test_a_log_read_over_ssh_is_the_file(sshd: Sshd, tmp_path: Path) -> None:
+    folder = tmp_path / "it's a log; $(false)"
+    folder.mkdir()
+    log = folder / "a.csv"
+    log.write_bytes(b"before\n")
+    (folder / "b.txt").write_bytes(b"another\n")
+    (folder / "current.csv").symlink_to(log)
+    files = SshFiles(sshd.spec(), [f"{folder}/*.csv"])
+    try:
+        copied = LogCopy(files, tmp_path / "copies", 1 << 40)
+        copied.begin()
+        content = bytes(range(256)) * 40_000
+        with log.open("ab") as file:
+            file.write(content)
+        assert copied.step(last=False)
+        files.reconnect()
+        (folder / "c.csv").write_bytes(b"rotated\n")
+        assert copied.step(last=False)
+        (folder / "c.csv").rename(folder / "d.csv")
+        with (folder / "d.csv").open("ab") as file:
+            file.write(b"more\n")
+        (folder / "c.csv").write_bytes(b"another, longer than the one before\n")
+        assert copied.step(last=True)
+    finally:
+        files.close()
+    found = sorted(path.read_bytes() for path in copied.copies)
+    assert found == sorted([content, b"rotated\nmore\n", b"another, longer than the one before\n"])
+    # a host that does not answer
+    with pytest.raises(RemoteError) as caught:
+        SshFiles(sshd.spec(port=1), ["/tmp/*.csv"])
+    assert caught.value.passing
