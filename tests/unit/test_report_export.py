@@ -74,6 +74,7 @@ def test_golden_texts_and_the_documented_header_of_csv() -> None:
     for part in (
         "\n4 clients   inconclusive  30,000  27,000      -10.0  -10.0 to -10.0      3  ",
         "\n14     pg17    16 clients, repeat 1  failed   run    53300     =too many clients already  raise ",
+        "\ntarget  clients                 tps    ±  from zero             mean    p50    p95    p99    max  errors  tr",
         "peak, knee  30,000  750  ██████████████████▌  0.152  0.136  0.310  0.410   1.16       0       3  █████\n",
         "\n30k ┤                                       ⢀⣀⡠●⠤⠤⢄⣀⣀⣀⡀",
     ):
