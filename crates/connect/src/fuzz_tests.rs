@@ -19,9 +19,7 @@ const SECRET: &str = "hunter2";
 
 /// The first byte chooses how the rest is read.
 pub fn conninfo(data: &[u8]) {
-    let Some((&mode, rest)) = data.split_first() else {
-        return;
-    };
+    let Some((&mode, rest)) = data.split_first() else { return };
     match mode % 4 {
         0 | 1 => connection_string(&String::from_utf8_lossy(rest)),
         2 => password_file(rest),

@@ -436,9 +436,7 @@ fn a_request_goes_where_the_session_is() {
         assert_eq!(bytes, [&[4, 210, 22, 46, 0, 0, 0, 99][..], key].concat());
     }
     // a server without keys cannot be asked
-    let (port, server) = serve(1, |_, mut socket| {
-        socket.write_all(&hello()).expect("sent");
-    });
+    let (port, server) = serve(1, |_, mut socket| socket.write_all(&hello()).expect("sent"));
     assert!(Session::connect(&local(port, "")).expect("a session").cancel_token().is_none());
     server.join().expect("the script");
 }

@@ -247,16 +247,12 @@ mod tests {
             (whole.replace("{\"format\"", "{format"), "not JSON"),
         ] {
             assert_ne!(text, whole);
-            let Reading::Refused(said) = Stamp::parse(&text) else {
-                panic!("{text}");
-            };
+            let Reading::Refused(said) = Stamp::parse(&text) else { panic!("{text}") };
             assert!(said.contains(why), "{said}");
         }
         // stamps of earlier versions do not say the wal level
         let old = merged("", &stamp()).replace(",\"wal_level\":\"minimal\"", "");
-        let Reading::Stamped(read) = Stamp::parse(&old) else {
-            panic!("{old}");
-        };
+        let Reading::Stamped(read) = Stamp::parse(&old) else { panic!("{old}") };
         assert_eq!(read.wal_level, None);
         assert_eq!(merged("", &read), old);
         // the checksum is that of the documented lines

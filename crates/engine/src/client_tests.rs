@@ -28,7 +28,7 @@ const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x0
 const READY_IN_BLOCK: &[u8] = b"Z\0\0\0\x05T";
 const READY_FAILED: &[u8] = b"Z\0\0\0\x05E";
 
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 

@@ -49,9 +49,7 @@ thread_local! {
 /// Drives a client through a whole run. The first byte chooses whether the server keeps the order
 /// of the protocol; then the pieces in which its bytes come must make no difference.
 pub fn client(data: &[u8]) {
-    let Some((&mode, recipe)) = data.split_first() else {
-        return;
-    };
+    let Some((&mode, recipe)) = data.split_first() else { return };
     if mode & 1 == 0 {
         let size = usize::from(mode >> 1).max(1);
         drive(recipe, size, Order::Any);
@@ -94,9 +92,7 @@ fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
 fn run(mut drive: Drive<'_>, u: &mut Unstructured<'_>, piece_bytes: usize, order: Order) -> String {
     drive.begin();
     while !u.is_empty() && !drive.client.is_stopped() {
-        let Ok(bytes) = drive.answer(u, order) else {
-            break;
-        };
+        let Ok(bytes) = drive.answer(u, order) else { break };
         for piece in bytes.chunks(piece_bytes) {
             if !drive.receive(piece) {
                 break;

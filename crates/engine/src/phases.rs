@@ -243,7 +243,6 @@ pub(crate) mod tests {
         assert!(phases.when(11_499.999).expect("before the end") < 9 * SECOND);
         assert_eq!(phases.when(11_500.0), None);
         // a phases begin is its own and its end is not
-        let phases = course();
         assert_eq!(phases.at(0), 0);
         assert_eq!(phases.at(2 * SECOND - 1), 0);
         assert_eq!(phases.at(2 * SECOND), 1);
@@ -251,7 +250,6 @@ pub(crate) mod tests {
         assert_eq!(phases.bounds(2), (5 * SECOND, SECOND * 13 / 2));
         assert_eq!(phases.end(), 9 * SECOND);
         // clients come back when they are wanted
-        let phases = course();
         assert_eq!(phases.fewest_clients(), 0);
         assert_eq!(phases.next_in_use(7, SECOND), Some(SECOND));
         assert_eq!(phases.next_in_use(7, 5 * SECOND), None);

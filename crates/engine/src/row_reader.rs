@@ -197,12 +197,8 @@ impl CapturedRows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_tests::message;
     use pgdyno_wire::{Capture as Captured, Exchange};
-
-    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-        let length = (body.len() as u32 + 4).to_be_bytes();
-        [&[kind][..], &length, body].concat()
-    }
 
     #[test]
     fn results_without_end_are_one_value_a_variable() {

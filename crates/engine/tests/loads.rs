@@ -201,9 +201,7 @@ fn a_load_of_errors_does_not_wait_for_their_reader() {
         let until = |counts: &[u64]| counts.iter().sum::<u64>() == all;
         let (report, notes) = run_slowly_read(Limit::Transactions(each), change, until);
         assert_eq!(report.total().counts.failed(), all);
-        let [error] = &report.errors[..] else {
-            panic!("one error, not {:?}", report.errors);
-        };
+        let [error] = &report.errors[..] else { panic!("one error, not {:?}", report.errors) };
         assert_eq!((error.sqlstate.as_deref(), error.count), (Some("40001"), all));
         assert!(notes > 0);
         assert_eq!(notes + report.unreported_errors, all);

@@ -65,10 +65,8 @@ fn a_loop_that_ends_itself_stops_its_client() {
          end",
     );
     client.begin().answer(&refusal("42P01"));
-    match &client.last {
-        Request::Refused(refused) => assert!(refused.ignorable),
-        other => panic!("{other:?}"),
-    }
+    let Request::Refused(refused) = &client.last else { panic!("{:?}", client.last) };
+    assert!(refused.ignorable);
     client.begin();
     assert!(client.answer(&done()).is_done());
 }
@@ -115,14 +113,10 @@ fn an_error_that_is_fatal_is_a_text_to_the_script_and_the_servers_to_the_engine(
     let words = "test.lua:3: SQL error, errno = 0, state = '42P01': no";
     assert!(client.sent().contains(words), "{}", client.sent());
     client.answer(&done()).answer(&refusal("42P01"));
-    match &client.last {
-        Request::Refused(refused) => {
-            assert!(!refused.ignorable);
-            let words = refused.words.clone().unwrap_or_default();
-            assert!(words.starts_with("SQL error, SQLSTATE 42P01: no\n  test.lua:8"), "{words}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let Request::Refused(refused) = &client.last else { panic!("{:?}", client.last) };
+    assert!(!refused.ignorable);
+    let words = refused.words.clone().unwrap_or_default();
+    assert!(words.starts_with("SQL error, SQLSTATE 42P01: no\n  test.lua:8"), "{words}");
 }
 
 #[test]

@@ -96,10 +96,8 @@ fn a_wait_in_c_is_a_wait_of_one_client() {
         let mut client = Client::new(&text);
         assert!(client.connect().is_done());
         client.begin();
-        match client.last {
-            Request::Sleep(length) => assert_eq!(length.as_micros(), length_ms * 1000, "{wait}"),
-            ref other => panic!("{wait}: {other:?}"),
-        }
+        let Request::Sleep(length) = client.last else { panic!("{wait}: {:?}", client.last) };
+        assert_eq!(length.as_micros(), length_ms * 1000, "{wait}");
         assert!(client.go(Event::Woken).is_done(), "{wait}");
     }
 }

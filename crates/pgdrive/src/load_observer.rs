@@ -258,10 +258,8 @@ mod tests {
             ("start soon\n".to_owned(), "invalid start instant: \"soon\""),
             (format!("start {}", epoch_us() - 2_000_000), "s ago"),
         ] {
-            match ask(&[line], false) {
-                Err(Refusal::Because(why)) => assert!(why.contains(complaint), "{why}"),
-                other => panic!("{other:?}"),
-            }
+            let Err(Refusal::Because(why)) = ask(&[line], false) else { panic!("{complaint}") };
+            assert!(why.contains(complaint), "{why}");
         }
     }
 }

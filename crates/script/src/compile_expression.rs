@@ -85,9 +85,7 @@ mod tests {
         for text in ["1 / 0", "random(1, 1)", "debug(1)", "random_zipfian(1, 1, 2)", "not 1"] {
             assert!(!matches!(lowered(text), Node::Constant(_)), "{text}");
         }
-        let Node::Binary(Binary::Add, args) = lowered(":x + (2 + 3)") else {
-            panic!("a sum");
-        };
+        let Node::Binary(Binary::Add, args) = lowered(":x + (2 + 3)") else { panic!("a sum") };
         assert_eq!(args[1], Node::Constant(Value::Int(5)));
     }
 }

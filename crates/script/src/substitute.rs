@@ -81,9 +81,7 @@ mod tests {
         ] {
             let mut symbols = Symbols::new();
             let mode = QueryMode::Extended;
-            let Ok(Sql::Extended { sql: text, params }) = substitute(sql, mode, &mut symbols) else {
-                panic!("{sql}");
-            };
+            let Ok(Sql::Extended { sql: text, params }) = substitute(sql, mode, &mut symbols) else { panic!("{sql}") };
             let found: Vec<&str> = params.iter().map(|slot| symbols.name(*slot)).collect();
             assert_eq!((text.as_str(), found.as_slice()), (expected, names));
         }

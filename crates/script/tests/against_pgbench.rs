@@ -136,9 +136,7 @@ fn errors_of_evaluation() {
     let fixed = [":text", ":nosuch + 1", "hash(true)", "least(1, true)", "pow(true, 1)", "1 % 0"];
     for expr in fixed.map(str::to_owned).into_iter().chain(generated(&expression(), 3000)) {
         let script = set_debug(&expr);
-        let Some(error) = run(&script, &DEFINES).error else {
-            continue;
-        };
+        let Some(error) = run(&script, &DEFINES).error else { continue };
         if undefined_in_c(&expr, &error) || seen.len() > 100 {
             continue;
         }

@@ -87,9 +87,7 @@ fn variables_are_replaced_or_stay_and_have_valid_names() {
     let text = "\\set i 5\n\\set d 0.5\n\\set n null\nSELECT :i, ':d', :n, :t, :no, :i::text;";
     assert_eq!(run(text, &[("t", "a b")]).sql, ["SELECT 5, '0.5', NULL, a b, :no, 5::text;"]);
     let (program, symbols) = compiled(text, QueryMode::Prepared);
-    let Sql::Extended { sql, params } = &program.statements[0].sql else {
-        panic!("extended");
-    };
+    let Sql::Extended { sql, params } = &program.statements[0].sql else { panic!("extended") };
     assert_eq!(sql, "SELECT $1, '$2', $3, $4, $5, $6::text;");
     let names: Vec<&str> = params.iter().map(|slot| symbols.name(*slot)).collect();
     assert_eq!(names, ["i", "d", "n", "t", "no", "i"]);
@@ -120,9 +118,7 @@ fn sleeping() {
     assert_eq!(sleep(5, &vars), Ok(-1_000_000));
     assert_eq!(sleep(6, &vars), Ok(3_000_000_000));
     assert_eq!(sleep(3, &vars), Err("sleep: undefined variable \"x\"".to_owned()));
-    let Op::Sleep { amount: SleepAmount::Slot(x), .. } = program.ops[3] else {
-        panic!("a variable");
-    };
+    let Op::Sleep { amount: SleepAmount::Slot(x), .. } = program.ops[3] else { panic!("a variable") };
     vars.set_text(x, b"1.9");
     assert_eq!(sleep(3, &vars), Ok(1_000));
     vars.set_text(x, b"soon");

@@ -29,9 +29,7 @@ const PASSWORD: &[u8] = b"pencil";
 /// Checks replies after start-up: the first byte chooses what is reported, the pieces, and whether
 /// the rest is the stream itself or a recipe for one.
 pub fn exchange(data: &[u8]) {
-    let Some((&mode, rest)) = data.split_first() else {
-        return;
-    };
+    let Some((&mode, rest)) = data.split_first() else { return };
     let stream = match mode & 1 {
         0 => rest.to_vec(),
         _ => running(&mut Unstructured::new(rest)),
@@ -106,9 +104,7 @@ fn start(data: &[u8], chunk_bytes: usize) -> String {
     startup.first(&mut out).expect("no zero byte in it");
     let mut server = ScramServer::default();
     while !u.is_empty() {
-        let Ok(bytes) = step(&mut u, &mut server, &out) else {
-            break;
-        };
+        let Ok(bytes) = step(&mut u, &mut server, &out) else { break };
         for chunk in bytes.chunks(chunk_bytes) {
             let mut input = chunk;
             let fed = startup.feed(&mut input, &mut out);

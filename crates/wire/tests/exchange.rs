@@ -65,16 +65,10 @@ fn a_good_answer_is_one_ready_unless_completions_and_rows_are_wanted() {
     let mut exchange = capturing();
     let answer = [select_only(), select_only()].concat();
     let mut input = answer.as_slice();
-    match exchange.next(&mut input) {
-        Ok(Some(Reply::Row(row))) => assert_eq!(row.get(0), Some(Some(&b"12345"[..]))),
-        other => panic!("not a row: {other:?}"),
-    }
-    match exchange.next(&mut input) {
-        Ok(Some(Reply::Complete(tag))) => {
-            assert_eq!((tag.as_bytes(), tag.rows()), (&b"SELECT 1"[..], Some(1)));
-        }
-        other => panic!("not a completion: {other:?}"),
-    }
+    let Ok(Some(Reply::Row(row))) = exchange.next(&mut input) else { panic!("not a row") };
+    assert_eq!(row.get(0), Some(Some(&b"12345"[..])));
+    let Ok(Some(Reply::Complete(tag))) = exchange.next(&mut input) else { panic!("not a completion") };
+    assert_eq!((tag.as_bytes(), tag.rows()), (&b"SELECT 1"[..], Some(1)));
     assert!(matches!(exchange.next(&mut input), Ok(Some(Reply::Ready(_)))));
     exchange.set_capture(Capture::None);
     assert!(matches!(exchange.next(&mut input), Ok(Some(Reply::Complete(_)))));

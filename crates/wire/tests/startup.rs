@@ -180,13 +180,9 @@ fn refusals_of_the_server() {
     let refusal = message(b'E', b"SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user \"alice\"\0\0");
     let messages = [auth(3, b""), refusal];
     let result = play(&mut Startup::new(params(Some("wrong"))), &messages);
-    match result {
-        Err(StartupError::Server(error)) => {
-            assert_eq!(error.sqlstate(), SqlState::INVALID_PASSWORD);
-            assert_eq!(error.to_string(), "FATAL:  password authentication failed for user \"alice\"");
-        }
-        other => panic!("not refused: {other:?}"),
-    }
+    let Err(StartupError::Server(error)) = result else { panic!("not refused: {result:?}") };
+    assert_eq!(error.sqlstate(), SqlState::INVALID_PASSWORD);
+    assert_eq!(error.to_string(), "FATAL:  password authentication failed for user \"alice\"");
     // The postmaster sends this message without a length when it cannot fork.
     let bare = b"Ecould not fork new process for connection: Resource temporarily unavailable\n\0";
     for cut in 0..bare.len() {

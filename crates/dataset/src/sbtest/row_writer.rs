@@ -112,9 +112,7 @@ mod tests {
     fn columns_are_sysbenchs() {
         for (number, line) in text(&sbtest(1), 0, 0..1_000, 77).lines().enumerate() {
             let columns: Vec<&str> = line.split('\t').collect();
-            let [id, k, c, pad] = columns[..] else {
-                panic!("{line}");
-            };
+            let [id, k, c, pad] = columns[..] else { panic!("{line}") };
             assert_eq!(id, (number + 1).to_string());
             assert!((1..=100_000).contains(&k.parse::<u32>().expect("a number")));
             assert_eq!((c.len(), pad.len()), (119, 59));

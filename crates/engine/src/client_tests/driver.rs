@@ -73,10 +73,6 @@ fn ignorable(_: &mut Outgoing<'_>) -> Request {
     Request::Refused(Refused { ignorable: true, words: None })
 }
 
-fn refusal(sqlstate: &str, ready: &[u8]) -> Vec<u8> {
-    [&error(sqlstate)[..], ready].concat()
-}
-
 #[test]
 fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
     let (spec, seen) = driven(vec![done, ask, done, done, done]);
@@ -125,14 +121,14 @@ fn a_pipeline_has_one_sync_unless_the_driver_says_more() {
 fn an_error_ends_the_client_unless_it_may_be_tried_again() {
     let (spec, _) = driven(vec![done, ask, refused]);
     begun!(bench, spec);
-    assert_eq!(bench.answer(&refusal("42P01", READY)), Next::Close);
+    assert_eq!(bench.answer(&error_then("42P01", READY)), Next::Close);
     assert!(bench.client.has_aborted());
     assert_eq!(bench.sqlstate(), Some("42P01"));
 
     let (mut spec, seen) = driven(vec![done, ask, refused, ask]);
     spec.tries = Tries::AtMost(2);
     begun!(bench, spec);
-    assert_eq!(bench.answer(&refusal("40001", READY_FAILED)), Next::Send);
+    assert_eq!(bench.answer(&error_then("40001", READY_FAILED)), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0dROLLBACK\0");
     bench.answer(b"C\0\0\0\x0dROLLBACK\0Z\0\0\0\x05I");
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
@@ -141,7 +137,7 @@ fn an_error_ends_the_client_unless_it_may_be_tried_again() {
     let (mut spec, _) = driven(vec![done, ask, ignorable, ask, done, done, done]);
     spec.tries = Tries::AtMost(2);
     begun!(bench, spec);
-    assert_eq!(bench.answer(&refusal("23505", READY)), Next::Send);
+    assert_eq!(bench.answer(&error_then("23505", READY)), Next::Send);
     bench.answer(ROW);
     let record = bench.record();
     assert_eq!(record.statements.ignored_errors, 1);

@@ -8,14 +8,8 @@ use crate::schedule::Spacing;
 const HOUR: u64 = 3600;
 
 fn phase(seconds: u64, rate_per_s: Option<f64>, clients: f64, weights: &[u32]) -> PhaseSpec {
-    PhaseSpec {
-        name: format!("{seconds} s"),
-        duration: Duration::from_secs(seconds),
-        rate_per_s: rate_per_s.map(Ramp::constant),
-        clients: Ramp::constant(clients),
-        weights: weights.to_vec(),
-        result: true,
-    }
+    let phase = crate::phases::tests::phase(seconds as f64, (0.0, 0.0), (clients, clients));
+    PhaseSpec { rate_per_s: rate_per_s.map(Ramp::constant), weights: weights.to_vec(), ..phase }
 }
 
 fn phased(phases: Vec<PhaseSpec>) -> Spec {

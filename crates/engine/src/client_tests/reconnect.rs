@@ -84,14 +84,9 @@ fn a_fatal_error_and_bytes_that_are_no_protocol_are_losses_and_other_errors_are_
     assert_eq!(bench.counts().lost, 1, "its end was known");
     let tracker = bench.shared.reports.outages.as_ref().expect("it is to come back");
     let told: Vec<_> = std::iter::from_fn(|| tracker.lock().take_note(0)).collect();
-    match &told[1] {
-        OutageNote::Lost { note, clients } => {
-            assert_eq!((note.sqlstate.as_deref(), *clients), (Some("57P01"), 1));
-            assert_eq!(note.message, "gone");
-            assert_eq!(note.consequence, Consequence::Reconnecting);
-        }
-        other => panic!("{other:?}"),
-    }
+    let OutageNote::Lost { note, clients } = &told[1] else { panic!("{told:?}") };
+    assert_eq!((note.sqlstate.as_deref(), *clients), (Some("57P01"), 1));
+    assert_eq!((note.message.as_str(), note.consequence), ("gone", Consequence::Reconnecting));
     // other errors end the client as before
     begun!(bench, returning(select()));
     assert_eq!(bench.answer(&error_then("08006", READY)), Next::Close);

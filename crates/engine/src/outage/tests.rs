@@ -134,10 +134,8 @@ fn outages_begin_without_a_loss_and_are_over_when_no_loss_can_join_them() {
     assert_eq!(tracker.take_note(MS + GAP), None, "nobody has succeeded yet");
     tracker.record_success(2 * MS);
     assert_eq!(tracker.take_note(MS + GAP - 1), None);
-    match tracker.take_note(MS + GAP) {
-        Some(OutageNote::Ended(outage)) => assert_eq!(outage.ended, Some(MS)),
-        other => panic!("{other:?}"),
-    }
+    let Some(OutageNote::Ended(outage)) = tracker.take_note(MS + GAP) else { panic!("it is over") };
+    assert_eq!(outage.ended, Some(MS));
 }
 
 #[test]
@@ -146,19 +144,11 @@ fn losses_are_told_at_most_once_a_second() {
     let mut told = Vec::new();
     for at in [0, 1, 2, 3, SECOND, SECOND + 1] {
         lose(&mut tracker, at);
-        while let Some(note) = tracker.take_note(at) {
-            told.push(note);
-        }
+        told.extend(std::iter::from_fn(|| tracker.take_note(at)));
     }
     told.extend(tracker.finish(2 * SECOND, 0).0);
-    let clients: Vec<_> = told
-        .iter()
-        .filter_map(|note| match note {
-            OutageNote::Lost { clients, .. } => Some(*clients),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(clients, [1, 4, 1]);
+    let clients = |note: &OutageNote| if let OutageNote::Lost { clients, .. } = note { Some(*clients) } else { None };
+    assert_eq!(told.iter().filter_map(clients).collect::<Vec<_>>(), [1, 4, 1]);
     // and ten thousand at once in one line
     let mut tracker = OutageTracker::new(10_000);
     for client in 0..10_000 {
@@ -167,8 +157,6 @@ fn losses_are_told_at_most_once_a_second() {
     let told: Vec<_> = std::iter::from_fn(|| tracker.take_note(2 * MS)).collect();
     assert_eq!(told.len(), 2, "its begin, and the losses");
     assert!(matches!(told[0], OutageNote::Began(_)));
-    match &told[1] {
-        OutageNote::Lost { note, clients } => assert_eq!((note.client, *clients), (0, 10_000)),
-        other => panic!("{other:?}"),
-    }
+    let OutageNote::Lost { note, clients } = &told[1] else { panic!("{told:?}") };
+    assert_eq!((note.client, *clients), (0, 10_000));
 }

@@ -39,9 +39,7 @@ pub fn pollers(data: &[u8]) {
 }
 
 fn play<P: Poller>(data: &[u8]) -> Vec<String> {
-    let Some((&conditions, steps)) = data.split_first() else {
-        return Vec::new();
-    };
+    let Some((&conditions, steps)) = data.split_first() else { return Vec::new() };
     let mut play = Play::<P>::new(conditions);
     for step in steps.chunks_exact(STEP_BYTES).take(MOST_STEPS) {
         play.step(Step::from_bytes([step[0], step[1], step[2]]));
@@ -205,9 +203,7 @@ impl<P: Poller> Play<P> {
             Step::Connect => return self.connect(slot),
             _ => {}
         }
-        let Some(number) = self.slots[slot] else {
-            return;
-        };
+        let Some(number) = self.slots[slot] else { return };
         match step {
             Step::Send(length) => self.send(number, length),
             Step::Close => self.close(number),
@@ -279,9 +275,7 @@ impl<P: Poller> Play<P> {
             self.turn(poller);
         }
         let link = &mut self.world.links[number];
-        let Place::With(poller, token) = link.place else {
-            return;
-        };
+        let Place::With(poller, token) = link.place else { return };
         link.compose(length);
         if link.outgoing.is_empty() {
             return;
@@ -303,9 +297,7 @@ impl<P: Poller> Play<P> {
     }
 
     fn release(&mut self, number: usize) {
-        let Place::With(poller, token) = self.world.links[number].place else {
-            return;
-        };
+        let Place::With(poller, token) = self.world.links[number].place else { return };
         let mut released = self.pollers[poller].release(token);
         while let Released::Pending = released {
             assert!(self.world.links[number].is_open());
@@ -320,9 +312,7 @@ impl<P: Poller> Play<P> {
     }
 
     fn adopt(&mut self, number: usize) {
-        let Place::LetGo(old, _) = self.world.links[number].place else {
-            return;
-        };
+        let Place::LetGo(old, _) = self.world.links[number].place else { return };
         let poller = (old + 1) % POLLERS;
         let token = self.vacant(poller);
         let link = &mut self.world.links[number];

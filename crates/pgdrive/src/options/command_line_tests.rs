@@ -136,9 +136,7 @@ fn what_does_not_go_together_or_is_not_utf8_is_refused() {
         OsString::from_vec(latin1)
     });
     let error = words(args.into_iter()).expect_err("it is not UTF-8");
-    let UsageError::Failure(failure) = error else {
-        panic!("{error:?}");
-    };
+    let UsageError::Failure(failure) = error else { panic!("{error:?}") };
     assert_eq!(failure.message, "command-line argument \"x=caf\u{fffd}\" is not UTF-8");
 }
 

@@ -85,9 +85,7 @@ fn session(statements: &[serde_json::Value]) -> Sample {
 fn opened(statements: &[serde_json::Value]) -> Bench {
     let mut bench = Bench::new(&session(statements), Pace::Factor(1.0));
     assert_eq!(bench.step(ORIGIN, false), Step::Connect(at(1000)));
-    let Step::Transaction(_) = bench.step(at(1000), true) else {
-        panic!("the first statement is next");
-    };
+    let Step::Transaction(_) = bench.step(at(1000), true) else { panic!("the first statement is next") };
     assert!(matches!(bench.resume(Event::Connected, at(1000)), Request::Done));
     bench
 }
@@ -317,8 +315,6 @@ fn a_bad_line_stops_the_client_with_its_place() {
     let mut bench =
         opened(&[json!({"at_us": 2000, "sql": "BEGIN", "of": 0}), json!({"at_us": 1500, "sql": "COMMIT", "of": 0})]);
     bench.begin(at(2000));
-    let Request::Abort(words) = bench.answer(OK, at(2100)) else {
-        panic!("the line is invalid");
-    };
+    let Request::Abort(words) = bench.answer(OK, at(2100)) else { panic!("the line is invalid") };
     assert!(words.ends_with(":6: at_us goes back from 2000 to 1500"), "{words}");
 }

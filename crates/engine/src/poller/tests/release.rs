@@ -24,9 +24,7 @@ impl<P: Poller> Bench<P> {
     }
 
     fn move_to_another(&mut self, token: usize) {
-        let Released::Socket(socket) = self.release(token) else {
-            panic!("nothing is in its way");
-        };
+        let Released::Socket(socket) = self.release(token) else { panic!("nothing is in its way") };
         self.poller = P::new(self.peers.len(), self.clock).expect("the kernel has it");
         self.poller.add(token, socket).expect("added");
     }
@@ -99,9 +97,7 @@ fn others_are_served_meanwhile<P: Poller>() {
 fn a_slot_is_free_for_another<P: Poller>() {
     let mut bench = Bench::<P>::new(1);
     for round in 0..3 {
-        let Released::Socket(socket) = bench.release(0) else {
-            panic!("nothing is in its way");
-        };
+        let Released::Socket(socket) = bench.release(0) else { panic!("nothing is in its way") };
         // the peer sees the end when the last of our descriptors is closed, so the poller has none
         drop(socket);
         assert!(rest(&bench.peers[0]).is_empty(), "round {round}");
