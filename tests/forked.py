@@ -85,14 +85,10 @@ def _server(python_path: str) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())],
-            cwd=ROOT,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": python_path},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-        )
+            [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())], cwd=ROOT,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": python_path}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(),),
+        )  # fmt: skip
 
     def end() -> None:
         ours.close()

@@ -387,13 +387,9 @@ def start_load(environment: Mapping[str, str], folder: Path, *args: str, launche
     assert not any(folder.iterdir())
     written = (f"--events={folder / 'events.jsonl'}", f"--json={folder / 'end.json'}", f"--log-prefix={folder / 'log'}")
     process = subprocess.Popen(
-        [*launcher, str(PGDRIVE), "-l", *written, *args],
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        [*launcher, str(PGDRIVE), "-l", *written, *args], env=dict(environment), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     return Running(process, folder, any(arg.startswith("--aggregate-interval") for arg in args))
 
 

@@ -83,16 +83,9 @@ def run(test: Path, folder: Path, installation: Installation, account: Account) 
         "PG_REGRESS": "true",
     }
     done = subprocess.run(
-        ["perl", "-I", str(folder / "perl"), str(test)],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-        **account.popen_user(),
-    )
+        ["perl", "-I", str(folder / "perl"), str(test)], cwd=folder, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, check=False, **account.popen_user(),
+    )  # fmt: skip
     (OUTPUTS / f"{test.stem}.log").write_text(done.stdout)
     return read(done.stdout)
 

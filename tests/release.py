@@ -74,13 +74,9 @@ def check_source(dist: Path) -> str:
     source = one(dist, "pgdyno-*.tar.gz")
     stem = source.name.removesuffix(".tar.gz")
     needed = (
-        "Cargo.lock",
-        "tools/hatch_build.py",
-        "tools/third_party.py",
-        "tools/translations.py",
-        "LICENSE",
+        "Cargo.lock", "tools/hatch_build.py", "tools/third_party.py", "tools/translations.py", "LICENSE",
         "crates/pgdrive/src/main.rs",
-    )
+    )  # fmt: skip
     with tarfile.open(source) as archive:
         missing = {f"{stem}/{name}" for name in needed} - set(archive.getnames())
     if missing:

@@ -11,39 +11,20 @@ from tests.aws.shapes import RefusedError
 
 MINUTE_S = 60
 CLOUDWATCH: Mapping[str, float] = {
-    "CPUUtilization": 42.5,
-    "DatabaseConnections": 3.0,
-    "ReadIOPS": 100.0,
-    "WriteIOPS": 250.0,
-    "ReadThroughput": 8192.0,
-    "WriteThroughput": 1e6,
-    "ReadLatency": 0.0005,
-    "WriteLatency": 0.002,
-    "DiskQueueDepth": 1.5,
-    "NetworkReceiveThroughput": 2e6,
-    "NetworkTransmitThroughput": 3e6,
-    "BurstBalance": 97.0,
-}
+    "CPUUtilization": 42.5, "DatabaseConnections": 3.0, "ReadIOPS": 100.0, "WriteIOPS": 250.0, "ReadThroughput": 8192.0,
+    "WriteThroughput": 1e6, "ReadLatency": 0.0005, "WriteLatency": 0.002, "DiskQueueDepth": 1.5,
+    "NetworkReceiveThroughput": 2e6, "NetworkTransmitThroughput": 3e6, "BurstBalance": 97.0,
+}  # fmt: skip
 """Values for every database instance, in CloudWatch's units."""
 HOST: Mapping[str, float] = {
-    "CPUUtilization": 25.0,
-    "EBSReadOps": 600.0,
-    "EBSWriteOps": 12_000.0,
-    "EBSReadBytes": 600 * 8192.0,
-    "EBSWriteBytes": 12_000 * 8192.0,
-    "NetworkIn": 6e6,
-    "NetworkOut": 12e6,
-}
+    "CPUUtilization": 25.0, "EBSReadOps": 600.0, "EBSWriteOps": 12_000.0, "EBSReadBytes": 600 * 8192.0,
+    "EBSWriteBytes": 12_000 * 8192.0, "NetworkIn": 6e6, "NetworkOut": 12e6,
+}  # fmt: skip
 VOLUME: Mapping[str, float] = {
-    "VolumeReadOps": 0.0,
-    "VolumeWriteOps": 6_000.0,
-    "VolumeWriteBytes": 6_000 * 8192.0,
-    "VolumeTotalReadTime": 0.0,
-    "VolumeTotalWriteTime": 9.0,
-    "VolumeQueueLength": 0.15,
-    "VolumeIOPSExceededCheck": 1.0,
+    "VolumeReadOps": 0.0, "VolumeWriteOps": 6_000.0, "VolumeWriteBytes": 6_000 * 8192.0, "VolumeTotalReadTime": 0.0,
+    "VolumeTotalWriteTime": 9.0, "VolumeQueueLength": 0.15, "VolumeIOPSExceededCheck": 1.0,
     "VolumeThroughputExceededCheck": 0.0,
-}
+}  # fmt: skip
 """Values for hosts and volumes; for metrics that pgdyno sums, the sum of a minute."""
 BILLED: Mapping[str, float] = {"VolumeReadIOPs": 1_000.0, "VolumeWriteIOPs": 300_000.0}
 """The requests to the storage of a cluster in five minutes, which Amazon bills."""

@@ -129,24 +129,11 @@ def test_the_log_of_a_stretch_and_its_checkpoints(amazon: Account) -> None:
     assert (began // SECOND_US - AT, ended // SECOND_US - AT) == (3, 9)
     assert started == {"kind": "checkpoint", "phase": "started", "reason": "wal"}
     assert completed == {
-        "kind": "checkpoint",
-        "phase": "completed",
-        "buffers": 43,
-        "slru_buffers": 2,
-        "wal_added": 0,
-        "wal_removed": 1,
-        "wal_recycled": 33,
-        "write_ms": 4221.0,
-        "sync_ms": 3.0,
-        "total_ms": 4301.0,
-        "sync_files": 12,
-        "longest_sync_ms": 2.0,
-        "average_sync_ms": 1.0,
-        "distance_bytes": 534013 * 1024,
-        "estimate_bytes": 534013 * 1024,
-        "lsn": "2/8D4F9B38",
-        "redo_lsn": "2/6FA40B98",
-    }
+        "kind": "checkpoint", "phase": "completed", "buffers": 43, "slru_buffers": 2, "wal_added": 0, "wal_removed": 1,
+        "wal_recycled": 33, "write_ms": 4221.0, "sync_ms": 3.0, "total_ms": 4301.0, "sync_files": 12,
+        "longest_sync_ms": 2.0, "average_sync_ms": 1.0, "distance_bytes": 534013 * 1024,
+        "estimate_bytes": 534013 * 1024, "lsn": "2/8D4F9B38", "redo_lsn": "2/6FA40B98",
+    }  # fmt: skip
     assert amazon.calls.count("rds:DownloadDBLogFilePortion") > 2
 
 

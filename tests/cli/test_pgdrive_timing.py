@@ -332,13 +332,9 @@ def test_under_pgbenchs_name_the_last_transaction_is_the_end(null: NullServer, t
 
 def test_a_stopped_load_is_measured_to_the_stop(null: NullServer, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [str(BIN / "pgdrive"), "-n", "-S", "-R0.2", "--arrivals=regular", "-t1000000", "--events=-"],
-        cwd=tmp_path,
-        env=os.environ | null().env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
+        [str(BIN / "pgdrive"), "-n", "-S", "-R0.2", "--arrivals=regular", "-t1000000", "--events=-"], cwd=tmp_path,
+        env=os.environ | null().env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         events = map(json.loads, process.stdout)
         # the first start is at once, the next after five seconds

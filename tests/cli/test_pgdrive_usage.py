@@ -82,14 +82,9 @@ LINES = [
 def ends(line: Sequence[str], server: Null, folder: Path) -> str | None:
     """Returns what is wrong with the end of a pgdrive that ran `line`; None if nothing is."""
     with subprocess.Popen(
-        [str(BIN / "pgdrive"), *line, "--events=-"],
-        cwd=folder,
-        env=os.environ | server.env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+        [str(BIN / "pgdrive"), *line, "--events=-"], cwd=folder, env=os.environ | server.env, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
         begun = next((event for event in map(json.loads, present(process.stdout)) if event["event"] in EVENTS), None)
         if begun is not None and begun["event"] != "end":
             process.send_signal(signal.SIGINT)

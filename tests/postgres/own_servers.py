@@ -83,14 +83,9 @@ def _run(installation: Installation, program: str, *args: str, within: Sequence[
     with tempfile.TemporaryFile("w+") as words:
         done = subprocess.run(
             [*within, *as_nobody, path, *args],
-            env={**installation.environment(), "PGCTLTIMEOUT": str(int(PATIENCE_S))},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=words,
-            stderr=words,
-            timeout=2 * PATIENCE_S,
-            check=False,
-        )
+            env={**installation.environment(), "PGCTLTIMEOUT": str(int(PATIENCE_S))}, cwd="/", stdin=subprocess.DEVNULL,
+            stdout=words, stderr=words, timeout=2 * PATIENCE_S, check=False,
+        )  # fmt: skip
         words.seek(0)
         assert done.returncode == 0, f"{program} {' '.join(args)} failed: {words.read()}"
 

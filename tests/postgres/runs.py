@@ -64,13 +64,9 @@ def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log
     The trial goes on meanwhile: its statements must last until the test has done its work (`Hold`).
     """
     process = subprocess.Popen(
-        [PGDYNO, *without_look(["run", str(plan)])],
-        cwd=tmp_path,
-        env=environment(home),
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+        [PGDYNO, *without_look(["run", str(plan)])], cwd=tmp_path, env=environment(home), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
     try:
 
         def has_begun() -> bool:

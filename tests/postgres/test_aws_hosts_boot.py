@@ -148,16 +148,10 @@ def volumes_are_where_they_belong(host: Booted) -> None:
 def the_server_is_as_asked(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         wanted = {
-            "data_directory": "/srv/pgdyno/data/postgres/main",
-            "shared_buffers": "1MB",
-            "max_connections": "12",
-            "search_path": "a'b, public",
-            "huge_pages": "on",
-            "data_checksums": "on",
-            "wal_segment_size": "4MB",
-            "server_encoding": "UTF8",
-            "lc_collate": "C.UTF-8",
-        }
+            "data_directory": "/srv/pgdyno/data/postgres/main", "shared_buffers": "1MB", "max_connections": "12",
+            "search_path": "a'b, public", "huge_pages": "on", "data_checksums": "on", "wal_segment_size": "4MB",
+            "server_encoding": "UTF8", "lc_collate": "C.UTF-8",
+        }  # fmt: skip
         question = "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s)"
         assert dict(connection.execute(question, [[*wanted]]).fetchall()) == wanted
         kept = connection.execute("SELECT rolname, rolpassword FROM pg_authid WHERE rolcanlogin").fetchall()

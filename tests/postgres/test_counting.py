@@ -396,11 +396,8 @@ def test_transactions_in_flight_at_the_end_are_unknown(own: OwnServer, tmp_path:
     json_file = tmp_path / "result.json"
     process = subprocess.Popen(
         [PGDRIVE, "-n", "--ledger", f"--json={json_file}", "-f", "sleeps.sql", "-c", "2", "-T", "300"],
-        env=own.environment(),
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+        env=own.environment(), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     sleeping = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
     wait_until(lambda: own.value(sleeping) == 2)
     process.send_signal(signal.SIGINT)

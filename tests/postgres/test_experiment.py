@@ -41,13 +41,9 @@ PLAN = fast_plan(
     'warmup = "0.5s"\nduration = "{duration}"\nrepeats = {repeats}\n{trial}',
 )
 USUAL = {
-    "scripts": '"one.sql"',
-    "data": 'dataset = "none"',
-    "clients": "[1, 2]",
-    "duration": "1s",
-    "repeats": 1,
+    "scripts": '"one.sql"', "data": 'dataset = "none"', "clients": "[1, 2]", "duration": "1s", "repeats": 1,
     "trial": "",
-}
+}  # fmt: skip
 SELECT_ONLY = {"scripts": '"select-only"', "data": "scale = 1"}
 
 

@@ -42,13 +42,9 @@ class Rack:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [PGDYNO, *args],
-            cwd=self.folder,
-            env={**environment(Home.locate()), "PGDYNO_HOME": str(self.home)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+            [PGDYNO, *args], cwd=self.folder, env={**environment(Home.locate()), "PGDYNO_HOME": str(self.home)},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
 
     def pgdyno(self, *args: str, code: int = 0) -> str:
         process = self.start(*args)

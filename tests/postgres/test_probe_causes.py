@@ -25,12 +25,9 @@ from tests.present import present
 from tests.waiting import wait_until
 
 SETTINGS = {
-    "shared_buffers": "64MB",
-    "max_connections": "30",
-    "autovacuum_naptime": "1s",
-    "log_autovacuum_min_duration": "0",
+    "shared_buffers": "64MB", "max_connections": "30", "autovacuum_naptime": "1s", "log_autovacuum_min_duration": "0",
     "checkpoint_timeout": "1h",
-}
+}  # fmt: skip
 MB = 1 << 20
 
 
@@ -193,13 +190,9 @@ def tell(environment: dict[str, str], statement: str) -> None:
 
 
 MODES = {
-    "user": ("user", "nice"),
-    "system": ("system",),
-    "irq": ("irq", "softirq"),
-    "idle": ("idle",),
-    "iowait": ("iowait",),
-    "steal": ("steal",),
-}
+    "user": ("user", "nice"), "system": ("system",), "irq": ("irq", "softirq"), "idle": ("idle",),
+    "iowait": ("iowait",), "steal": ("steal",),
+}  # fmt: skip
 """The kernel's modes of a processor (proc(5)) that each of ours sums up; guests are in theirs, not in ours."""
 ROUNDED_S = 0.05
 """The kernel counts in ticks."""
@@ -303,14 +296,9 @@ def test_a_process_is_found_by_its_parent_with_what_it_uses(scratch: Path) -> No
 
 MAJORS = range(10, 19)
 VERSIONED_SETTINGS = {
-    "shared_preload_libraries": "pg_stat_statements",
-    "wal_level": "logical",
-    "archive_mode": "on",
-    "archive_command": "true",
-    "fsync": "off",
-    "shared_buffers": "16MB",
-    "max_connections": "20",
-}
+    "shared_preload_libraries": "pg_stat_statements", "wal_level": "logical", "archive_mode": "on",
+    "archive_command": "true", "fsync": "off", "shared_buffers": "16MB", "max_connections": "20",
+}  # fmt: skip
 WHILE_IT_LASTS = {"vacuum", "replication"}
 """Sources that have a row only while there is one."""
 

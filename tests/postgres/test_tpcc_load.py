@@ -22,15 +22,10 @@ from tests.run_program import PGDRIVE, run_program
 WAREHOUSES = 2
 TABLES = ("item", "warehouse", "district", "customer", "history", "stock", "orders", "new_order", "order_line")
 ROWS = {
-    "item": 100_000,
-    "warehouse": WAREHOUSES,
-    "district": 10 * WAREHOUSES,
-    "customer": 30_000 * WAREHOUSES,
-    "history": 30_000 * WAREHOUSES,
-    "stock": 100_000 * WAREHOUSES,
-    "orders": 30_000 * WAREHOUSES,
+    "item": 100_000, "warehouse": WAREHOUSES, "district": 10 * WAREHOUSES, "customer": 30_000 * WAREHOUSES,
+    "history": 30_000 * WAREHOUSES, "stock": 100_000 * WAREHOUSES, "orders": 30_000 * WAREHOUSES,
     "new_order": 9_000 * WAREHOUSES,
-}
+}  # fmt: skip
 """Clause 4.3.3.1; order_line has what its orders say."""
 
 

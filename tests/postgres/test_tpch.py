@@ -30,15 +30,9 @@ from tests.run_program import PGDRIVE, run_program
 from tests.waiting import wait_until
 
 ROWS = {
-    "region": 5,
-    "nation": 25,
-    "supplier": 100,
-    "customer": 1_500,
-    "part": 2_000,
-    "partsupp": 8_000,
-    "orders": 15_000,
+    "region": 5, "nation": 25, "supplier": 100, "customer": 1_500, "part": 2_000, "partsupp": 8_000, "orders": 15_000,
     "lineitem": 60_175,
-}
+}  # fmt: skip
 """At scale factor 0.01; lineitem has what dbgen makes."""
 ANSWERS = Path(__file__).parent.parent / "golden" / "tpch-answers.json"
 """Number of rows and the first ten of each query's answer, as the specification gives them for scale factor 1."""
@@ -260,15 +254,9 @@ def test_a_plan_runs_it_and_its_report_compares_the_composite(warm_home: Home, t
     findings = json.loads(pgdyno(warm_home, tmp_path, "audit", "latest", "--json").stdout)
     unjudged = {finding["rule"] for finding in findings if finding["id"].endswith("-not-checked")}
     assert {
-        "too-short",
-        "percentile-of-few",
-        "unsteady",
-        "dips-unexplained",
-        "declines",
-        "checkpoint-cycle",
-        "littles-law",
+        "too-short", "percentile-of-few", "unsteady", "dips-unexplained", "declines", "checkpoint-cycle", "littles-law",
         "network-floor",
-    } <= unjudged
+    } <= unjudged  # fmt: skip
     rows = list(csv.DictReader(io.StringIO(pgdyno(warm_home, tmp_path, "show", "latest", "--csv").stdout)))
     assert [float(row["composite"]) for row in rows] == pytest.approx([each.composite for each in found], rel=1e-5)
     assert all(row[name] == "" for row in rows for name in ("tps", "latency_mean_ms", "p99_ms", "latency_max_ms"))

@@ -212,13 +212,9 @@ def test_a_server_elsewhere_is_watched_over_sql_alone(server: Server) -> None:
 
 def test_lines_for_a_pipe_end_with_whoever_reads_them(server: Server) -> None:
     with subprocess.Popen(
-        [BIN / "pgdyno", "watch"],
-        env=clean(server.environment()),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+        [BIN / "pgdyno", "watch"], env=clean(server.environment()), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
         assert process.stdout is not None
         assert " ".join(process.stdout.readline().split()).startswith("time tps active CPU steal disk WAL/s")
         assert len(process.stdout.readline().split(":")) >= 3

@@ -76,12 +76,9 @@ class Objects:
 @contextmanager
 def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
     with subprocess.Popen(
-        [BIN / "pgdyno", "watch", "--json", *args],
-        env=clean(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+        [BIN / "pgdyno", "watch", "--json", *args], env=clean(environment), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
         told = Objects(process)
         try:
             yield told
