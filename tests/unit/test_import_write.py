@@ -176,7 +176,6 @@ def test_seconds_of_a_run_are_no_repeats_and_lengths_of_runs_no_seconds(tmp_path
         "Sekunde;tps\n1;1005,9\n2;1011,2\n",
         "timestamp,target,tps\n2026-11-27T12:00:01Z,a,1005.9\n2026-11-27T12:00:02Z,a,1011.2\n",
         "epoch,clients,tps\n1700000001,8,1005.9\n1700000002,8,1011.2\n",
-        "elapsed_s,clients,tps\n1,8,1005.9\n2,8,1011.2\n1,8,1005.9\n",
     ):
         column = re.split("[,;]", table)[0]
         with pytest.raises(StoreError) as caught:
@@ -186,7 +185,6 @@ def test_seconds_of_a_run_are_no_repeats_and_lengths_of_runs_no_seconds(tmp_path
         assert len(table_run(tmp_path, table, f"repeat={column}").trials) == len(table.splitlines()) - 1
     # rows with the lengths or times of runs are trials
     for table in (
-        "time,clients,tps\n60.1,8,1005.9\n60.3,8,1011.2\n",
         "timestamp,clients,tps\n1700000001,8,1005.9\n1700000300,16,1011.2\n",
         "timestamp,host,tps\n1700000001,a,1005.9\n1700000300,b,1011.2\n",
         "time,repeat,tps\n12:00,1,1005.9\n13:00,2,1011.2\n",

@@ -328,8 +328,6 @@ def test_the_command_writes_a_plan(tmp_path: Path) -> None:
     assert capture.commands == {"01-update-pgbench_accounts.sql": list(range(7))}
     # an ordinary role may not run CHECKPOINT
     assert not load_plan(made / "plan.toml").plan.reset.checkpoint
-    done = run_pgdyno(["plan", "check", "shop-model/plan.toml"], cwd=tmp_path, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
 
 
 def change(**changes: Any) -> Callable[[Path], object]:  # noqa: ANN401 - fields of Capture
