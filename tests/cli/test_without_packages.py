@@ -13,10 +13,10 @@ from tests.unit.plan_sample import small_plan
 OTHER_SUBJECTS = (
     "test_analyse_compare.py", "test_analyse_price.py", "test_audit.py", "test_audit_special_cases.py",
     "test_doctor_needs.py", "test_fingerprint.py", "test_golden_runs.py", "test_import_tools.py",
-    "test_plan_extends.py", "test_plan_order.py", "test_plan_output.py", "test_plan_problems.py",
-    "test_plan_sections.py", "test_plan_sweep.py", "test_plan_workloads.py", "test_prepare.py",
-    "test_report_analysis.py", "test_report_workloads.py", "test_run_events.py", "test_scenario_plan.py",
-    "test_start_up.py", "test_store_folder.py", "test_target_processes.py", "test_target_settings.py",
+    "test_plan_extends.py", "test_plan_output.py", "test_plan_problems.py", "test_plan_sections.py",
+    "test_plan_sweep.py", "test_plan_workloads.py", "test_prepare.py", "test_report_analysis.py",
+    "test_report_workloads.py", "test_run_events.py", "test_scenario_plan.py", "test_start_up.py",
+    "test_store_folder.py", "test_target_processes.py", "test_target_settings.py",
 )  # fmt: skip
 RENTED = """
 name = "far"
