@@ -86,13 +86,8 @@ mod tests {
     #[test]
     fn a_token_is_small_and_keeps_its_secret() {
         assert!(size_of::<Option<CancelToken>>() <= 48);
-        let token = CancelToken {
-            pid: 7,
-            key: Key::Four(*b"\xab\xcd\xef\x01"),
-            address: Address::Unix,
-            host: 0,
-            is_encrypted: false,
-        };
+        let key = Key::Four(*b"\xab\xcd\xef\x01");
+        let token = CancelToken { pid: 7, key, address: Address::Unix, host: 0, is_encrypted: false };
         let shown = format!("{token:?}");
         assert!(shown.contains("pid: 7"), "{shown}");
         assert!(!shown.contains("171"), "{shown}");

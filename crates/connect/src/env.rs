@@ -131,10 +131,8 @@ mod tests {
         assert_eq!(Env::empty("alice").home(), None);
         // the system knows root
         assert_eq!(name_of(0).as_deref(), Ok("root"));
-        assert_eq!(
-            name_of(4_000_000_000).map_err(|e| e.to_string()),
-            Err("local user with ID 4000000000 does not exist".to_owned())
-        );
+        let unknown = name_of(4_000_000_000).map_err(|e| e.to_string());
+        assert_eq!(unknown, Err("local user with ID 4000000000 does not exist".to_owned()));
         // system service files follow pgsysconfdir
         let env = Env::empty("alice").with("PGSYSCONFDIR", "/x");
         assert_eq!(env.system_service_files(), [PathBuf::from("/x/pg_service.conf")]);

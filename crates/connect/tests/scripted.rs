@@ -255,10 +255,8 @@ fn servers_that_hang_up_talk_nonsense_or_say_nothing() {
         assert!(read_message(&mut socket).is_none());
     });
     let error = Session::connect(&local(port, "connect_timeout=1")).expect_err("silence");
-    assert_eq!(
-        error.to_string(),
-        format!("connection to server at \"127.0.0.1\", port {port} failed: timeout expired")
-    );
+    let said = format!("connection to server at \"127.0.0.1\", port {port} failed: timeout expired");
+    assert_eq!(error.to_string(), said);
     server.join().expect("the script");
 }
 

@@ -300,11 +300,7 @@ fn every_transaction_asks_for_its_own_connection() {
     bench!(bench, Spec { sessions: Sessions::PerTransaction, ..select() });
     for transaction in 1..=2 {
         let now = bench.shared.clock.now();
-        let next = match transaction {
-            1 => bench.begin(),
-            _ => bench.wake(now),
-        };
-        assert_eq!(next, Next::Wait);
+        assert_eq!(if transaction == 1 { bench.begin() } else { bench.wake(now) }, Next::Wait);
         assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
         assert_eq!(bench.connect(), Next::Send);
         assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");

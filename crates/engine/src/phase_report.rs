@@ -58,16 +58,8 @@ mod tests {
     use super::*;
 
     fn phase(from: Nanos, to: Nanos) -> PhaseReport {
-        PhaseReport {
-            name: "p".into(),
-            result: true,
-            duration: 1,
-            from,
-            to,
-            scripts: vec![],
-            in_flight: 0,
-            unstarted: 0,
-        }
+        let name = "p".into();
+        PhaseReport { name, result: true, duration: 1, from, to, scripts: vec![], in_flight: 0, unstarted: 0 }
     }
 
     #[test]

@@ -73,12 +73,7 @@ fn a_loop_that_ends_itself_stops_its_client() {
 
 #[test]
 fn a_lost_connection_is_not_lost_on_a_script_that_catches_errors() {
-    let mut client = client_of(
-        "function event()
-            pcall(con.query, con, 'first')
-            pcall(con.query, con, 'second')
-         end",
-    );
+    let mut client = client_of("function event() pcall(con.query, con, 'first') pcall(con.query, con, 'second') end");
     assert!(client.begin().sent().contains("first"));
     // the second statement would go to a session that does not have the transaction
     assert!(client.connect().is_done(), "{}", client.sent());
@@ -164,11 +159,7 @@ fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
     // in the next transaction it is prepared already
     assert!(!client.begin().sent().contains("SELECT"));
     // a refused statement is not prepared in a new session
-    let mut client = client_of(
-        "function event()
-            pcall(con.prepare, con, 'SELECT a FROM none')
-         end",
-    );
+    let mut client = client_of("function event() pcall(con.prepare, con, 'SELECT a FROM none') end");
     client.begin();
     assert!(client.answer(&refusal("42P01")).is_done());
     assert!(client.connect().is_done(), "{:?}", client.sent());

@@ -239,10 +239,8 @@ fn commands_are_called_once_and_a_true_event_stops_its_client() {
     assert_eq!(error.message, "script \"test.lua\" has no command \"dance\"");
     assert!(error.hint.is_some_and(|hint| hint.contains("cleanup, help, load, run")));
     // a true event stops its client and thread done ends it
-    let mut client = Client::new(
-        "function event() return true end
-         function thread_done(tid) error('done ' .. tid) end",
-    );
+    let text = "function event() return true end function thread_done(tid) error('done ' .. tid) end";
+    let mut client = Client::new(text);
     client.connect().begin();
     assert!(matches!(client.last, Request::Stop));
     assert!(client.go(Event::Ending).abort().contains("done 1"));

@@ -117,8 +117,7 @@ fn a_session_starts_behind_requests_for_encryption() {
 fn newer_minor_versions_are_negotiated_and_older_protocols_and_cancels_refused() {
     let (shared, mut out) = (shared(), Vec::new());
     let newer = b"\0\0\0\x19\0\x03\0\x02user\0u\0_pq_.x\0y\0\0";
-    let turn = Session::default().receive(newer, &shared, &mut out);
-    assert_eq!(turn, Turn::Open);
+    assert_eq!(Session::default().receive(newer, &shared, &mut out), Turn::Open);
     assert!(out.starts_with(b"v\0\0\0\x13\0\x03\0\0\0\0\0\x01_pq_.x\0R"));
     for refused in [&b"\0\0\0\x09\0\x02\0\0\0"[..], b"\0\0\0\x0d\0\x03\0\0user\0", b"\xff\xff\xff\xff", b"\0\0\0\x04"] {
         out.clear();

@@ -213,6 +213,8 @@ mod tests {
     use std::time::Duration;
 
     fn outage() -> Outage {
+        let tally =
+            Tally { connections_lost: 9, transactions_lost: 7, reconnects: 9, failed_attempts: 30, never_back: 0 };
         Outage {
             number: 1,
             began: 3 * SECOND,
@@ -222,13 +224,7 @@ mod tests {
             all_away_in: vec![(3 * SECOND, 4 * SECOND)],
             first_success: Some(4 * SECOND),
             most_away: 8,
-            tally: Tally {
-                connections_lost: 9,
-                transactions_lost: 7,
-                reconnects: 9,
-                failed_attempts: 30,
-                never_back: 0,
-            },
+            tally,
         }
     }
 

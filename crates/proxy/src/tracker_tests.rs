@@ -168,8 +168,6 @@ fn what_cannot_be_replayed_says_why() {
     latin.server_sent(&[done("SELECT 1"), ready(b"T")].concat(), 2);
     assert!(!latin.is_idle());
     latin.client_sent(b"Q\0\0\0\x01", 3);
-    assert_eq!(
-        latin.take().map(|it| it.reason).collect::<Vec<_>>(),
-        [Some(Reason::Encoding), Some(Reason::Unreadable)]
-    );
+    let reasons: Vec<_> = latin.take().map(|it| it.reason).collect();
+    assert_eq!(reasons, [Some(Reason::Encoding), Some(Reason::Unreadable)]);
 }

@@ -100,9 +100,7 @@ mod tests {
             assert_eq!(builtin(prefix).map(|b| b.name), Ok(name));
         }
         assert_eq!(builtin("no-such").unwrap_err().to_string(), "no builtin script found for name \"no-such\"");
-        assert_eq!(
-            builtin("s").unwrap_err().to_string(),
-            "ambiguous builtin name: 2 builtin scripts found for prefix \"s\""
-        );
+        let ambiguous = builtin("s").unwrap_err().to_string();
+        assert_eq!(ambiguous, "ambiguous builtin name: 2 builtin scripts found for prefix \"s\"");
     }
 }

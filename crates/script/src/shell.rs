@@ -120,10 +120,8 @@ mod tests {
         for (line, value) in [("1\n", 1), (" -7 \n", -7), ("4294967297", 1), ("\n", 0)] {
             assert_eq!(shell_result(&args, line.as_bytes()), Ok(value), "{line:?}");
         }
-        assert_eq!(
-            shell_result(&args, b"one").unwrap_err().to_string(),
-            "echo: shell command must return an integer (not \"one\")"
-        );
+        let error = shell_result(&args, b"one").unwrap_err().to_string();
+        assert_eq!(error, "echo: shell command must return an integer (not \"one\")");
         assert!(shell_result(&args, b"").is_err());
         assert!(shell_result(&args, b"1.5\n").is_err());
     }

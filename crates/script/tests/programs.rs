@@ -62,18 +62,12 @@ fn commands_are_numbered_and_shown_as_pgbench_does() {
 fn backslash_commands_end_statements() {
     let text = "SELECT 1 AS a \\gset p_\nSELECT 2 \\; SELECT 3 \\aset\nSELECT 4 \\set x 1\nSELECT 5";
     let (program, _) = compiled(text, QueryMode::Simple);
-    let captures: Vec<&Capture> = program
-        .ops
-        .iter()
-        .filter_map(|op| match op {
-            Op::Sql { capture, .. } => Some(capture),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(
-        captures,
-        [&Capture::Gset { prefix: "p_".into() }, &Capture::Aset { prefix: "".into() }, &Capture::None, &Capture::None]
-    );
+    fn capture(op: &Op) -> Option<Capture> {
+        if let Op::Sql { capture, .. } = op { Some(capture.clone()) } else { None }
+    }
+    let captures: Vec<Capture> = program.ops.iter().filter_map(capture).collect();
+    let (gset, aset) = (Capture::Gset { prefix: "p_".into() }, Capture::Aset { prefix: "".into() });
+    assert_eq!(captures, [gset, aset, Capture::None, Capture::None]);
     let sql = ["SELECT 1 AS a ", "SELECT 2 ; SELECT 3 ", "SELECT 4 ", "SELECT 5"];
     assert_eq!(run(text, &[]).sql, sql);
     // pipelines

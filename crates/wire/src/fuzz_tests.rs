@@ -30,10 +30,7 @@ const PASSWORD: &[u8] = b"pencil";
 /// the rest is the stream itself or a recipe for one.
 pub fn exchange(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else { return };
-    let stream = match mode & 1 {
-        0 => rest.to_vec(),
-        _ => running(&mut Unstructured::new(rest)),
-    };
+    let stream = if mode & 1 == 0 { rest.to_vec() } else { running(&mut Unstructured::new(rest)) };
     let whole = replies(mode, [&stream[..]]);
     for size in [1, usize::from(mode >> 3) + 2] {
         assert_eq!(replies(mode, stream.chunks(size)), whole, "in pieces of {size}");
@@ -53,10 +50,7 @@ fn running(u: &mut Unstructured<'_>) -> Vec<u8> {
 }
 
 fn replies<'a>(mode: u8, chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let capture = match mode & 2 {
-        0 => Capture::None,
-        _ => Capture::Rows,
-    };
+    let capture = if mode & 2 == 0 { Capture::None } else { Capture::Rows };
     let mut exchange = Exchange::new(capture, mode & 4 != 0);
     let mut said = String::new();
     let mut received_bytes = 0;

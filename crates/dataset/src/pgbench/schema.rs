@@ -199,23 +199,13 @@ mod tests {
 
     #[test]
     fn ranges_are_open_at_both_ends_and_remainders_begin_at_0() {
-        assert_eq!(
-            values(1, Method::Range, 3),
-            [
-                "from (minvalue) to (33335) with (fillfactor=100)",
-                "from (33335) to (66669) with (fillfactor=100)",
-                "from (66669) to (maxvalue) with (fillfactor=100)",
-            ]
-        );
-        assert_eq!(values(7, Method::Range, 1), ["from (minvalue) to (maxvalue) with (fillfactor=100)"]);
-        assert_eq!(values(50_000, Method::Range, 2)[1], "from (2500000001) to (maxvalue) with (fillfactor=100)");
-        assert_eq!(
-            values(1, Method::Hash, 2),
-            [
-                "with (modulus 2, remainder 0) with (fillfactor=100)",
-                "with (modulus 2, remainder 1) with (fillfactor=100)",
-            ]
-        );
+        let range = |from: &str, to: &str| format!("from ({from}) to ({to}) with (fillfactor=100)");
+        let three = [range("minvalue", "33335"), range("33335", "66669"), range("66669", "maxvalue")];
+        assert_eq!(values(1, Method::Range, 3), three);
+        assert_eq!(values(7, Method::Range, 1), [range("minvalue", "maxvalue")]);
+        assert_eq!(values(50_000, Method::Range, 2)[1], range("2500000001", "maxvalue"));
+        let remainders = [0, 1].map(|number| format!("with (modulus 2, remainder {number}) with (fillfactor=100)"));
+        assert_eq!(values(1, Method::Hash, 2), remainders);
     }
 
     #[test]

@@ -5,11 +5,8 @@ use crate::clock::{Nanos, SECOND};
 use crate::pacing::Pause;
 
 fn paced(script: &str, transactions: u64, keying: Pause, think: Pause) -> Spec {
-    Spec {
-        limit: Limit::Transactions(transactions),
-        pacing: vec![Pacing { keying, think }],
-        ..twice(script, QueryMode::Simple)
-    }
+    let limit = Limit::Transactions(transactions);
+    Spec { limit, pacing: vec![Pacing { keying, think }], ..twice(script, QueryMode::Simple) }
 }
 
 const fn fixed(seconds: u64) -> Pause {

@@ -194,8 +194,8 @@ impl<P: Poller> Play<P> {
 
     fn step(&mut self, (slot, step): (usize, Step)) {
         match step {
-            Step::Turn { poller } => return self.turn(poller),
-            Step::Flush { poller } => {
+            Step::Turn(poller) => return self.turn(poller),
+            Step::Flush(poller) => {
                 let world = &mut self.world;
                 let mut load = Load { world, poller };
                 return self.pollers[poller].flush(&mut load).expect("flushed");
@@ -388,8 +388,6 @@ impl<P: Poller> Play<P> {
 #[test]
 fn the_corpus() {
     let has_both = super::tests::io_uring_is_to_work();
-    crate::fuzz_tests::corpus::replay(
-        "pollers",
-        |data| if has_both { pollers(data) } else { drop(play::<Epoll>(data)) },
-    );
+    let replay = |data: &[u8]| if has_both { pollers(data) } else { drop(play::<Epoll>(data)) };
+    crate::fuzz_tests::corpus::replay("pollers", replay);
 }

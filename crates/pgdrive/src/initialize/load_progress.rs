@@ -219,14 +219,8 @@ mod tests {
     const TELLERS: &str = "pgbench_tellers";
 
     fn rows(table: &str, rows: u64, rows_total: u64, elapsed_s: u64) -> Rows<'_> {
-        Rows {
-            table: Some(table),
-            rows,
-            rows_total,
-            bytes: rows * 20,
-            rows_before: 0,
-            elapsed: Duration::from_secs(elapsed_s),
-        }
+        let elapsed = Duration::from_secs(elapsed_s);
+        Rows { table: Some(table), rows, rows_total, bytes: rows * 20, rows_before: 0, elapsed }
     }
 
     fn due(cadence: Cadence, all: &[Rows<'_>]) -> Vec<bool> {

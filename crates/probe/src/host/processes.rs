@@ -190,10 +190,8 @@ mod tests {
     use super::*;
 
     fn row(kind: &str, pid: &str, cpu: f64) -> Row {
-        Row {
-            labels: vec![("pid", pid.into()), ("started", "1".into()), ("kind", kind.into())],
-            values: vec![("cpu", cpu)],
-        }
+        let labels = vec![("pid", pid.into()), ("started", "1".into()), ("kind", kind.into())];
+        Row { labels, values: vec![("cpu", cpu)] }
     }
 
     /// A folder with the files of a postmaster, number 7, and two children.

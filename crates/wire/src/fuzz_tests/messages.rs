@@ -9,10 +9,7 @@ const SELDOM: u16 = 24;
 
 /// Appends a message of one of these types.
 pub fn message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let kind = match u.ratio(1, SELDOM)? {
-        true => u.arbitrary()?,
-        false => *u.choose(kinds)?,
-    };
+    let kind = if u.ratio(1, SELDOM)? { u.arbitrary()? } else { *u.choose(kinds)? };
     let mut body = body(u, kind)?;
     if u.ratio(1, SELDOM)? {
         body.truncate(u.int_in_range(0..=body.len())?);
@@ -121,10 +118,7 @@ fn fields(u: &mut Unstructured<'_>, body: &mut Vec<u8>) -> Result<()> {
             b'S' | b'V' => string(u.choose(&severities)?.as_bytes(), body),
             b'C' => string(u.choose(&codes)?.as_bytes(), body),
             b'P' | b'p' => {
-                let position: u32 = match u.arbitrary()? {
-                    true => u.int_in_range(0..=40)?,
-                    false => u.arbitrary()?,
-                };
+                let position: u32 = if u.arbitrary()? { u.int_in_range(0..=40)? } else { u.arbitrary()? };
                 string(position.to_string().as_bytes(), body);
             }
             _ => string(few_bytes(u, 12)?, body),

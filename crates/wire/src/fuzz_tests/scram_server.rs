@@ -34,10 +34,8 @@ impl ScramServer {
         let nonce = nonce(got);
         self.salt = messages::few_bytes(u, 6)?.to_vec();
         // so many that they are refused, or few enough for a fast answer
-        self.iterations = match u.ratio(1, 8)? {
-            true => u.int_in_range(MAX_ITERATIONS + 1..=u32::MAX)?,
-            false => u.int_in_range(0..=9)?,
-        };
+        let counts = if u.ratio(1, 8)? { MAX_ITERATIONS + 1..=u32::MAX } else { 0..=9 };
+        self.iterations = u.int_in_range(counts)?;
         let added = match u.ratio(1, 8)? {
             true => String::from_utf8_lossy(messages::few_bytes(u, 4)?).into_owned(),
             false => "server".to_owned(),

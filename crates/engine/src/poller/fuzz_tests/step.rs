@@ -9,12 +9,9 @@ const LENGTHS: [usize; 8] = [1, 100, 16_383, 16_384, 16_385, 20_000, 70_000, 300
 /// One step of a play, on the connection in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    Turn {
-        poller: usize,
-    },
-    Flush {
-        poller: usize,
-    },
+    /// Makes a poller wait, or send what it has.
+    Turn(usize),
+    Flush(usize),
     /// Opens a new connection in this slot, in place of one that may be there, under the same token.
     Connect,
     Send(usize),
@@ -46,28 +43,22 @@ impl Step {
     pub(super) fn from_bytes([kind, which, size]: [u8; STEP_BYTES]) -> (usize, Self) {
         let poller = usize::from(which) % POLLERS;
         let length = LENGTHS[usize::from(size) % LENGTHS.len()];
+        let after = LENGTHS[usize::from(which >> 4) % LENGTHS.len()];
         let step = match kind % 16 {
             0 => Self::Connect,
-            1 => Self::Flush { poller },
+            1 => Self::Flush(poller),
             2 | 3 => Self::Send(length),
-            4 | 5 => Self::React(
-                LENGTHS[usize::from(which >> 4) % LENGTHS.len()],
-                match size {
-                    0..200 => Reaction::Send(length),
-                    200.. => Reaction::Close,
-                },
-            ),
+            4 | 5 if size < 200 => Self::React(after, Reaction::Send(length)),
+            4 | 5 => Self::React(after, Reaction::Close),
             6 => Self::Close,
             7 => Self::Release,
             8 => Self::Adopt,
             9 | 10 => Self::Write(length),
             11 => Self::Read(length),
             12 => Self::EndWriting,
-            13 => match size {
-                0..128 => Self::Leave,
-                128.. => Self::EndReading,
-            },
-            _ => Self::Turn { poller },
+            13 if size < 128 => Self::Leave,
+            13 => Self::EndReading,
+            _ => Self::Turn(poller),
         };
         (usize::from(which >> 1) % SLOTS, step)
     }
