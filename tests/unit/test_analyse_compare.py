@@ -142,6 +142,9 @@ def test_equal_arms_are_called_so_by_a_run_of_as_many_pairs_as_said(mean: float,
     settled = np.abs(runs.mean(axis=1)) + half < math.log1p(delta)
     # with few pairs, whole numbers of them leave a step
     assert 0.78 <= float(settled.mean()) <= 0.86
+    # the spread of two arms that are not paired has twice the degrees of freedom
+    clear = replace(interval, mean=0.05)
+    assert [new_run_pairs(clear, 0.01, 0.01, paired=each, fewest=2) for each in (True, False)] == [4, 3]
 
 
 def test_a_new_run_has_as_many_trials_of_the_noisy_arm_as_of_the_calm_one() -> None:
