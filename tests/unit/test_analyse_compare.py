@@ -74,15 +74,10 @@ CALM = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0]
 
 
 def test_a_verdict_needs_six_pairs_and_an_interval_beyond_the_limit() -> None:
-    for effect, verdict in (
-        (0.05, Verdict.FASTER),
-        (-0.05, Verdict.SLOWER),
-        (0.0, Verdict.SAME),
-        (0.01, Verdict.INCONCLUSIVE),
-    ):
-        other = [
-            value * (1 + effect + noise) for value, noise in zip(BASE, (1e-3, -1e-3, 2e-3, -2e-3, 0, 0), strict=True)
-        ]
+    noises = (1e-3, -1e-3, 2e-3, -2e-3, 0, 0)
+    for effect, word in ((0.05, "faster"), (-0.05, "slower"), (0.0, "same"), (0.01, "inconclusive")):
+        verdict = Verdict(word)
+        other = [value * (1 + effect + noise) for value, noise in zip(BASE, noises, strict=True)]
         assert only(arms_of((BASE, other))).verdict is verdict
         # more latency is slower
         assert only(arms_of((BASE, other), metric=Metric.P99)).verdict is MIRROR.get(verdict, verdict)

@@ -10,8 +10,9 @@ import pytest
 
 from pgdyno.analyse.history import FEWEST_RUNS, History, change_points, histories
 from pgdyno.analyse.pairs import Metric, value_of
-from pgdyno.records import Imported, ServerFacts
+from pgdyno.records import Imported
 from pgdyno.report.analysis import history_lines
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 from tests.unit.store_sample import STARTED, trial_summary
 from tests.unit.test_analyse_steady import noise
@@ -98,10 +99,8 @@ def test_servers_databases_and_roles_and_captures_have_histories_of_their_own() 
     for identity, capture in ((primary, "a1"), (standby, "a1"), (primary, "a1"), (primary, "b2")):
         runs.add()
         made = runs.made[-1]
-        facts = ServerFacts(
-            version="18", version_full="18", settings_changed={}, data_checksums=True, identity=identity
-        )
-        targets = [each.model_copy(update={"facts": facts}) for each in made.manifest.targets]
+        (target,) = made.manifest.targets
+        targets = [target.model_copy(update={"facts": present(target.facts).model_copy(update={"identity": identity})})]
         changes = {"targets": targets, "fingerprint": BASE.model_copy(update={"workload": {"capture": capture}})}
         made.manifest = made.manifest.model_copy(update=changes)
     found = runs.histories(fewest=1)
@@ -135,9 +134,7 @@ def test_runs_are_followed_by_the_metric_by_which_they_are_compared() -> None:
         runs.add()
         runs.add(clients=8)
         trials = runs.made[-1].trials
-        trials[:] = [
-            each.model_copy(update={"point": each.point.model_copy(update={"rate": 1_000})}) for each in trials
-        ]
+        trials[:] = [one.model_copy(update={"point": one.point.model_copy(update={"rate": 1_000})}) for one in trials]
     closed, opened = runs.histories(None)
     assert (closed.metric, round(closed.points[0].figure, -1)) == (Metric.TPS, 1_000)
     p99s = [value_of(trial, Metric.P99) or 0.0 for trial in runs.made[-1].trials]

@@ -156,14 +156,9 @@ def test_seconds_are_sums_over_scripts_and_means_over_trials_of_the_measured_par
 def test_the_p99_of_a_second_is_that_of_its_scripts_together() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900)
-    run.rows[1] = [
-        interval_row(1, 0, MEASURE, 99, script=0, p99_ns=1),
-        interval_row(1, 0, MEASURE, 3, script=1, p99_ns=2),
-    ]
-    run.blobs[1] = [
-        HistogramRow(1, 0, MEASURE, 0, blob_of(((1_000_000, 99),))),
-        HistogramRow(1, 0, MEASURE, 1, blob_of(((8_000_000, 3),))),
-    ]
+    each_script = ((1_000_000, 99), (8_000_000, 3))
+    run.rows[1] = [interval_row(1, 0, MEASURE, n, script=at, p99_ns=at + 1) for at, (_, n) in enumerate(each_script)]
+    run.blobs[1] = [HistogramRow(1, 0, MEASURE, at, blob_of((latency,))) for at, latency in enumerate(each_script)]
     (second,) = trial_timeline(run, 1, percentiles=True).seconds
     assert second.p99_ns == pytest.approx(8_000_000, rel=1e-3)
     # of one script, it is the recorded one

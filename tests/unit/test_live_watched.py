@@ -110,12 +110,9 @@ def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
     watched = Watched(run)
     with began(run) as view:
         for pairs, verdict in ((6, None), (7, None), (7, None), (8, "faster")):
-            half = 0.3 / pairs
-            view.event(
-                run_events.Looked(
-                    "b", "a", MARKUP, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.01, verdict
-                )
-            )
+            low, high = 0.05 - 0.3 / pairs, 0.05 + 0.3 / pairs
+            of = ("b", "a", MARKUP, "throughput")
+            view.event(run_events.Looked(*of, pairs, 20, 0.05, low, high, 0.01, verdict))
     (seen,) = present(watched.poll())["looks"]
     assert watched.complete_state()["looks"] == [seen]
     # a resumed run looks again at the pairs that it has
@@ -235,9 +232,8 @@ def test_a_grid_has_a_limit_and_the_time_between_two_attempts_costs_nothing(run:
     grid = state(run)["grid"]
     assert (len(grid["arms"]), len(grid["clients"])) == (MOST_ARMS, MOST_CLIENTS)
     lines = [("run", 100), ("note", 130), ("run", 1_000), ("end", 1_020), ("run", 5_000), ("note", 5_007)]
-    write_lines(
-        run / JOURNAL, *({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""} for kind, t in lines)
-    )
+    any_event = {"trials": [], "text": "x", "how": "", "outcome": ""}
+    write_lines(run / JOURNAL, *({**any_event, "e": kind, "t": t} for kind, t in lines))
     assert state(run)["now"]["ran_s"] == 30 + 20 + 7
 
 

@@ -51,10 +51,8 @@ def test_a_fixed_rate_is_answered_by_its_latency_and_times_to_connect() -> None:
     # times to connect are those of all trials
     run = at_rates([1000.0])
     for at in range(3):
-        total, start = (
-            records.Latency(p50=(at + 1) * 1_000_000, p99=(at + 1) * 4_000_000),
-            records.Latency(mean=(at + 1) * 800_000),
-        )
+        total = records.Latency(p50=(at + 1) * 1_000_000, p99=(at + 1) * 4_000_000)
+        start = records.Latency(mean=(at + 1) * 800_000)
         connect = records.ConnectFigures(
             count=9, total=total, socket=None, tls=None, authentication=None, backend_start=start
         )

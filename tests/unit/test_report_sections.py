@@ -196,11 +196,8 @@ def test_events_during_a_trial_are_in_its_timeline_and_of_tpch_no_throughput() -
         SeriesStep(1, 3, "disk", "utilisation", "data wal, sda", 0.5),
         *BUSY,
     ]
-    waits = [
-        WaitStep(1, step, "Lock", wait, sessions)
-        for step in range(20)
-        for wait, sessions in (("tuple", 2.0), ("transactionid", 1.0))
-    ]
+    locks = (("tuple", 2.0), ("transactionid", 1.0))
+    waits = [WaitStep(1, step, "Lock", *lock) for step in range(20) for lock in locks]
     samples = ProbeSamples(1.0, series, waits)
     dips = {1: [Dip(4.0, 6.0, 0.5, 900.0)]}
     data = timeline_data(digest(run), {1: samples}, dips, 1, Steps(240))
@@ -332,12 +329,9 @@ LAG = records.ReplicaLag(
 
 def test_rows_of_standbys_and_of_loads_in_the_background() -> None:
     quiet = LAG.model_copy(update={"name": "pgdyno_2", "bytes_max": None, "replay_lag_max_s": None})
-    probed = records.StandbyProbeRecord(
-        name="pgdyno_1", active=1.25, waits={"startup: CPU": 2.0, "IO:DataFileRead": 1.25}
-    )
-    table = present(
-        replica_table([trial_record(3, replication=[LAG, quiet], probe=records.ProbeRecord(standbys=[probed]))])
-    )
+    waits = {"startup: CPU": 2.0, "IO:DataFileRead": 1.25}
+    probe = records.ProbeRecord(standbys=[records.StandbyProbeRecord(name="pgdyno_1", active=1.25, waits=waits)])
+    table = present(replica_table([trial_record(3, replication=[LAG, quiet], probe=probe)]))
     assert table.rows == (
         ("3", "pgdyno_1", "12.3", "4.50", "1.2", "startup: CPU 2.0"),
         ("3", "pgdyno_2", *[NOTHING] * 4),

@@ -358,12 +358,9 @@ def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
         view.event(run_events.TrialStarted(2, 2, "[red]x", 10.0, later=0))
         view.event(run_events.TrialEnded(Outcome.FAILED, None, None))
         view.event(run_events.Noted("too many clients"))
-    for line in (
-        "trial 1/2  select-only 4 clients  71.3k tps  p99 2.10 ms",
-        "trial 2/2  [red]x  failed",
-        "too many clien",
-    ):
+    for line in ("trial 1/2  select-only 4 clients  71.3k tps  p99 2.10 ms", "trial 2/2  [red]x  failed"):
         assert line in written(to)
+    assert "too many clien" in written(to)
 
 
 def test_elsewhere_there_is_a_line_a_trial_and_step_and_now_and_then_of_a_long_trial() -> None:
@@ -406,14 +403,8 @@ def test_the_view_suits_the_console(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert isinstance(progress.live_view(Console(file=file)), progress.PlainView)
     with progress.live_view(console(), quiet=True) as view:
         assert isinstance(view, progress.QuietView)
-        for event in (
-            run_events.SetUp("x"),
-            run_events.BytesDone(1, 2),
-            STARTED,
-            MEASURING,
-            FINISHED,
-            run_events.Noted("x"),
-        ):
+        said = (run_events.SetUp("x"), run_events.BytesDone(1, 2), STARTED, MEASURING, FINISHED, run_events.Noted("x"))
+        for event in said:
             view.event(event)
     assert capsys.readouterr() == ("", "")
 

@@ -236,12 +236,8 @@ def test_a_message_keeps_others_within_it_and_its_sentence_for_one_trial() -> No
     # an earlier version kept its sentence
     assert str(KeptMessage.model_validate(kept.model_dump(mode="json", exclude={"messages"})).message) == str(DROPPED)
     # the number of trials chooses the sentence without a count
-    for parameters, said in (
-        ({"trials": 1}, "1 trial"),
-        ({"trials": 2}, "2 trials"),
-        ({"trials": 2, "count": 1}, "2 trial"),
-    ):
-        message = Message("off", "off in {trials} trial", "off in {trials} trials", **parameters)
+    for told, said in (({"trials": 1}, "1 trial"), ({"trials": 2}, "2 trials"), ({"trials": 2, "count": 1}, "2 trial")):
+        message = Message("off", "off in {trials} trial", "off in {trials} trials", **told)
         with use_language(Language.ENGLISH):
             assert str(message) == translate(message) == f"off in {said}"
 

@@ -229,10 +229,7 @@ def test_a_round_that_contradicts_the_line_widens_the_uncertainty() -> None:
     st.floats(0, 1),
 )
 def test_no_sample_is_farther_than_the_uncertainty(rate: float, trips: list[tuple[float, float]], where: float) -> None:
-    rounds = [
-        round_at(10_000_000 * place, rate=rate, trip_us=trip_us, late=late)
-        for place, (trip_us, late) in enumerate(trips)
-    ]
+    rounds = [round_at(10_000_000 * at, rate=rate, trip_us=us, late=late) for at, (us, late) in enumerate(trips)]
     last_us = rounds[-1].t_us + 5_000_000
     found = present(align(rounds, last_us))
     t_us = where * last_us
