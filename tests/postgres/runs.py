@@ -52,6 +52,14 @@ def fast_plan(workload: str, sweep: str, trial: str, targets: Sequence[str] = ("
     return f'name = "small"\n{servers}[workload]\n{workload}\n[sweep]\n{sweep}\n[trial]\n{trial}\n'
 
 
+def run_planned(
+    home: Home, folder: Path, plan: str, *options: str, code: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a plan with this text in `folder`."""
+    (folder / "plan.toml").write_text(plan)
+    return pgdyno(home, folder, "run", "plan.toml", *options, code=code)
+
+
 def the_run(tmp_path: Path) -> RunFolder:
     (entry,) = list_runs(tmp_path / "pgdyno-runs")
     return RunFolder.open(entry.path)

@@ -10,7 +10,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.store import load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import fast_plan, pgdyno, the_run
+from tests.postgres.runs import fast_plan, pgdyno, run_planned, the_run
 
 FAILING = """\
 DO $$ BEGIN
@@ -40,10 +40,10 @@ def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
     workload = 'scripts = ["own.sql"]\ndataset = "pgbench"\nscale = 1'
     event = f'[[event]]\nat = "1s"\ndo = {{ command = "{sys.executable} maintain.py" }}'
     trial = f'duration = "5s"\nrepeats = 2\n{event}'
-    (tmp_path / "plan.toml").write_text(fast_plan(workload, "clients = 2\nrate = 50", trial, targets="ab"))
+    plan = fast_plan(workload, "clients = 2\nrate = 50", trial, targets="ab")
     words = [f'--set=target.{name}.settings.deadlock_timeout="{each}"' for name, each in (("a", "1s"), ("b", "2s"))]
     words += [f'--set=target.{name}.settings.autovacuum="off"' for name in "ab"]
-    pgdyno(home, tmp_path, "run", "plan.toml", *words, code=ExitCode.INVALID)
+    run_planned(home, tmp_path, plan, *words, code=ExitCode.INVALID)
     of_b = [trial.number for trial in the_run(tmp_path).trials() if trial.target == "b"]
 
     (failed,) = found(home, tmp_path, "errors-one-arm")
@@ -77,8 +77,8 @@ def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, stat
     hook = f'[hooks]\nbefore_trial = ["{sys.executable}", "standby.py"]'
     length = f'duration = "8s"\n{hook}\n[target.a.replicas]\ncount = 1'
     workload = 'scripts = ["wal.sql"]\ndataset = "none"'
-    (tmp_path / "plan.toml").write_text(fast_plan(workload, "clients = 2\nrate = 10", length))
-    pgdyno(home, tmp_path, "run", "plan.toml", '--set=target.a.settings.max_wal_size="4GB"', code=ExitCode.OK)
+    plan = fast_plan(workload, "clients = 2\nrate = 10", length)
+    run_planned(home, tmp_path, plan, '--set=target.a.settings.max_wal_size="4GB"', code=ExitCode.OK)
     (trial,) = the_run(tmp_path).trials()
     (lag,) = trial.replication
     (behind,) = found(home, tmp_path, "standby-lag")
@@ -100,8 +100,7 @@ def test_a_statement_that_finds_nothing_is_named(warm_home: Home, tmp_path: Path
     workload = 'scripts = ["own.sql"]\ndataset = "pgbench"\nscale = 1'
     sweep = 'clients = 2\nprotocol = ["simple", "prepared"]'
     trial = "transactions = 100\n[probe]\nenabled = false"
-    (tmp_path / "plan.toml").write_text(fast_plan(workload, sweep, trial))
-    done = pgdyno(warm_home, tmp_path, "run", "plan.toml", code=ExitCode.OK)
+    done = run_planned(warm_home, tmp_path, fast_plan(workload, sweep, trial), code=ExitCode.OK)
     (finding,) = found(warm_home, tmp_path, "no-rows")
     assert (finding["id"], finding["parameters"]["line"], finding["parameters"]["executions"]) == ("no-rows", 3, 400)
     rows = [each.rows for each in load_run(the_run(tmp_path)).statements()]

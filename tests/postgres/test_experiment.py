@@ -25,6 +25,7 @@ from tests.postgres.runs import (
     fast_plan,
     pgdyno,
     postmasters,
+    run_planned,
     running,
     the_run,
 )
@@ -274,8 +275,7 @@ IN_PHASES = r"PostgreSQL 18\.\d+ in 2 phases: \d+\S* to \d+\S* transactions a se
 def test_the_answer_is_about_arms_or_phases(
     warm_home: Home, tmp_path: Path, text: str, wanted: str, phases: list[str]
 ) -> None:
-    (tmp_path / "small.toml").write_text(text)
-    done = pgdyno(warm_home, tmp_path, "run", "small.toml", code=ExitCode.OK)
+    done = run_planned(warm_home, tmp_path, text, code=ExitCode.OK)
     assert re.match(wanted, answer(done.stdout)), done.stdout
     assert paragraph(pgdyno(warm_home, tmp_path, "show").stdout) == paragraph(done.stdout)
     folder = the_run(tmp_path)
@@ -324,10 +324,9 @@ def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path)
         text = INSTANCES.replace("PYTHON", sys.executable)
         for name, server in (("FIRST", first), ("SECOND", second)):
             text = text.replace(name, f"host={server.host} port={server.port} user={server.user}")
-        (tmp_path / "plan.toml").write_text(text)
         (tmp_path / "one.sql").write_text("SELECT 1;\n")
         (tmp_path / "server.py").write_text(SERVER)
-        done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
+        done = run_planned(warm_home, tmp_path, text)
         data = "SELECT current_setting('data_directory')"
         directories = {value(server, data, "postgres") for server in (first, second)}
     assert done.returncode == ExitCode.OK, done.stderr

@@ -14,7 +14,7 @@ from pgdyno.processors import own_halves
 from pgdyno.records import FailureId, Outcome
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import Hold, engines, fast_plan, pgdyno, postmasters, running, the_run
+from tests.postgres.runs import Hold, engines, fast_plan, pgdyno, postmasters, run_planned, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -81,9 +81,7 @@ wait = "vacuum"
 
 
 def run(home: Home, folder: Path, text: str) -> tuple[RunFolder, str]:
-    plan = folder / "mixed.toml"
-    plan.write_text(PLAN + text)
-    done = pgdyno(home, folder, "run", str(plan))
+    done = run_planned(home, folder, PLAN + text)
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
     return the_run(folder), done.stdout + done.stderr
 
@@ -179,9 +177,8 @@ def test_phases_and_a_duet_run_beside_a_load(warm_home: Home, tmp_path: Path) ->
     target = PLAN.partition("[target.a]")[2].partition("[workload]")[0]
     targets = f'name = "beside"\n[target.a]{target}[target.b]{target}'
     load = '[workload]\nscripts = ["simple-update"]\n[sweep]\nclients = 2\n'
-    plan = tmp_path / "mixed.toml"
-    plan.write_text(f'{targets}{load}{BACKGROUND}{phases}[trial]\norder = "duet"\n')
-    pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.OK)
+    plan = f'{targets}{load}{BACKGROUND}{phases}[trial]\norder = "duet"\n'
+    run_planned(warm_home, tmp_path, plan, code=ExitCode.OK)
     for trial in the_run(tmp_path).trials():
         (readers,) = trial.background
         assert readers.tps == pytest.approx(90, rel=0.4)

@@ -25,7 +25,7 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.forked import PGDYNO, run_pgdyno
 from tests.postgres.namespaces import lan
 from tests.postgres.own_servers import OwnServer
-from tests.postgres.runs import environment, fast_plan, pgdyno, pgdyno_process, the_run
+from tests.postgres.runs import environment, fast_plan, pgdyno, pgdyno_process, run_planned, the_run
 from tests.present import present
 from tests.run_program import run_program
 from tests.scratch import scratch_folder
@@ -416,11 +416,10 @@ with psycopg.connect() as connection:
 def test_active_sessions_are_throughput_times_server_time(warm_home: Home, tmp_path: Path) -> None:
     length = f'warmup = "500ms"\nduration = "3s"\n[hooks]\nbefore_trial = ["{sys.executable}", "create.py"]'
     text = fast_plan('scripts = ["ranges.sql"]\nscale = 1', 'clients = 16\nprotocol = "prepared"', length)
-    (tmp_path / "saturated.toml").write_text(text)
     (tmp_path / "create.py").write_text(CREATE)
     (tmp_path / "ranges.sql").write_text(RANGES)
     loads = '--set=target.a.settings.shared_preload_libraries="pg_stat_statements"'
-    pgdyno(warm_home, tmp_path, "run", "saturated.toml", loads, code=0)
+    run_planned(warm_home, tmp_path, text, loads, code=0)
     run = load_run(the_run(tmp_path))
     (trial,) = run.trials
     found = run.query("SELECT sum(exec_time_ms) / sum(calls) FROM server_statements WHERE text LIKE '%abalance%'")

@@ -22,6 +22,7 @@ from tests.postgres.runs import (
     fast_plan,
     pgdyno,
     postmasters,
+    run_planned,
     running,
     the_run,
     without_look,
@@ -229,11 +230,9 @@ SWEPT = fast_plan(
 def test_points_have_their_settings(
     warm_home: Home, tmp_path: Path, name: str, values: tuple[str, str], how: str
 ) -> None:
-    plan = tmp_path / "swept.toml"
     listed = ", ".join(f'"{value}"' for value in values)
     text = SWEPT.replace("{name}", name).replace("{values}", listed).replace("{capitals}", name.upper())
-    plan.write_text(text)
-    pgdyno(warm_home, tmp_path, "run", str(plan), code=ExitCode.OK)
+    run_planned(warm_home, tmp_path, text, code=ExitCode.OK)
     folder = the_run(tmp_path)
     trials = folder.trials()
     # as the seed draws them: the server is changed only where a trial needs another setting than the one before
