@@ -36,9 +36,6 @@ LOG_RESOLUTION_NS = 1000
 Event = dict[str, Any]
 
 
-# ---- counts ----
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Numbers of transactions by outcome."""
@@ -61,9 +58,6 @@ class Counts:
 
 def total(counts: Iterable[Counts]) -> Counts:
     return sum(counts, Counts())
-
-
-# ---- the log ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +168,6 @@ def merged(blobs: Iterable[str]) -> HdrHistogram:
     for blob in blobs:
         whole.decode_and_add(blob.encode())
     return whole
-
-
-# ---- a load ----
 
 
 @dataclass

@@ -37,8 +37,6 @@ def run(tmp_path: Path) -> Run:
     return call
 
 
-# ---- pgnull ----
-
 SCALE = 7
 PORT = 5432
 

@@ -72,9 +72,6 @@ def test_trials_of_a_point_do_not_count_only_if_they_keep_up(run: Run, tmp_path:
     assert "skipped: up to 40.0 % of the transactions" in refused.stdout
 
 
-# ---- noise floors ----
-
-
 def targets(**settings_b: str) -> list[TargetRecord]:
     known: dict[str, Any] = {"version": "18.6", "version_full": "PostgreSQL 18.6", "data_checksums": True}
     facts = {name: ServerFacts(**known, settings_changed=each) for name, each in (("a", {}), ("b", settings_b))}

@@ -109,9 +109,6 @@ def test_answers_to_nothing_end_the_run_one_way_or_the_other(drive: Drive, unask
     assert done.code in (0, 2), done.said
 
 
-# -- silence --------------------------------------------------------------------------------------
-
-
 def trickling(peer: Peer, encrypted: bytes) -> None:
     peer.receive()
     for byte in encrypted or auth(0) + parameter("name", "v" * 10_000):
@@ -149,8 +146,6 @@ def test_ctrl_c_ends_the_wait_for_a_silent_server(drive: Drive, place: str) -> N
     assert done.code == 130, done.said
 
 
-# -- words ----------------------------------------------------------------------------------------
-
 STEERING = b"\x1b]0;owned\x07\x1b[2J\rover\x08\x7f \xc2\x9b2J \xff\xfe end\nnext\tline"
 
 
@@ -182,9 +177,6 @@ def test_messages_of_a_server_cannot_control_the_terminal(drive: Drive, misdeed:
     assert "end\nnext\tline" in done.said
     events = [json.loads(line) for line in (drive.folder / "events.jsonl").read_text().splitlines()]
     assert events[-1]["event"] == "end"
-
-
-# -- ends -----------------------------------------------------------------------------------------
 
 
 def test_a_reset_in_the_midst(drive: Drive) -> None:

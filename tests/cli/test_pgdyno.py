@@ -194,9 +194,6 @@ def test_exit_codes_are_documented() -> None:
     assert {(int(code), name.replace("-", "_").upper()) for code, name in rows} == {(c.value, c.name) for c in ExitCode}
 
 
-# ---- the output of --json ----
-
-
 def test_output_matches_its_schema() -> None:
     runs = str(ROOT / "tests" / "golden")
     for name, words in (

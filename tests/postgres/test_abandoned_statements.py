@@ -316,9 +316,6 @@ def test_the_second_signal_ends_it_at_once(server: Server, observer: Observer, s
         assert running.process.returncode == -signal.SIGINT
 
 
-# ---- leftovers of an earlier trial ----
-
-
 PLAN = fast_plan(
     'scripts = ["sleep.sql"]\ndataset = "none"\nvariables = { nap = 0 }',
     "clients = [2]\nvariables.nap = [1800, 0]",
@@ -356,9 +353,6 @@ def test_statements_of_a_killed_engine_end_before_the_next_trial(warm_home: Home
     expected = "trial 2: 2 sessions of an earlier trial had not ended; statements canceled: 2, sessions terminated: 1"
     assert expected in folder.manifest.notes
     assert expected in " ".join(said.split())
-
-
-# ---- one by one ----
 
 
 def manifest(day: int) -> Manifest:

@@ -240,9 +240,6 @@ def run_page(
         assert done.returncode == expected, f"$ {typed}\n{done.stdout}\n{done.stderr}"
 
 
-# ---- captures ----
-
-
 @pytest.fixture(scope="module")
 def captured_server() -> Iterator[OwnServer]:
     """The server of an application, with its database twice; the version has pg_dump, which embedded builds lack."""

@@ -191,9 +191,6 @@ def test_after_sigkill_the_next_run_removes_what_was_left(warm_home: Home, tmp_p
     assert list(warm_home.instances.iterdir()) == []
 
 
-# ---- runs that are refused, and those while another pgdyno measures on the same host ----
-
-
 def test_a_run_is_refused_before_anything_is_made(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     (tmp_path / "taken").write_text("")
     for options, code, complaints in (
@@ -241,8 +238,6 @@ def test_require_exits_by_the_verdicts(
     assert json.loads(shown.stdout)["answer"]["promises"] == told
 
 
-# ---- the answer ----
-
 ARMS = fast_plan(
     'scripts = ["select-only"]\nscale = 1',
     'clients = 2\nsettings.jit = ["on", "off"]',
@@ -285,8 +280,6 @@ def test_the_answer_is_about_arms_or_phases(
         assert [phase.name for phase in summary.phases] == phases
         assert sum(phase.succeeded for phase in summary.phases) in (0, summary.succeeded)
 
-
-# ---- several instances of a target ----
 
 INSTANCES = fast_plan(
     'scripts = ["one.sql"]\ndataset = "none"',

@@ -164,9 +164,6 @@ def test_clients_that_cannot_connect_fail_the_trial_before_its_load(home: Home, 
     assert trial.summary is None
 
 
-# ---- settings of standbys, and their lag ----
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["18", "13"])
 def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home, version: str) -> None:

@@ -36,9 +36,6 @@ def killed(home: Home, folder: Path, plan: Path) -> RunFolder:
     return run
 
 
-# ---- a peak, and a capacity ----
-
-
 @pytest.mark.long
 def test_a_peak_is_found_again_behind_a_kill(warm_home: Home, tmp_path: Path) -> None:
     # more clients do more, whatever the machine does meanwhile
@@ -81,8 +78,6 @@ def test_the_capacity_of_a_server_that_sleeps_is_known(warm_home: Home, tmp_path
         if trial.point.rate == present(found.met):
             assert present(present(present(trial.summary).latency_ns).p50) < 100e6
 
-
-# ---- settings ----
 
 CHANGED = """
     SELECT name, setting FROM pg_settings WHERE source IN ('configuration file', 'database', 'user', 'database user')
@@ -169,8 +164,6 @@ def test_a_server_of_others_keeps_its_settings_after_a_kill(warm_home: Home, hom
     assert folder.manifest.search[0].settings == {"random_page_cost": "1.1"}
     assert {"random_page_cost": "1.1"} in [trial.session_settings for trial in folder.trials()]
 
-
-# ---- the cheapest target: planted speeds, a failed target, a kill, a budget ----
 
 SECONDS = {"small": 0.4, "medium": 0.001, "large": 0.001}
 PRICES = {"small": 1, "broken": 1.5, "medium": 2, "large": 4}

@@ -228,9 +228,6 @@ def test_arguments_of_initdb_arrive_or_are_refused(home: Home) -> None:
         assert value(server, "SELECT datcollate FROM pg_database WHERE datname = 'pgdyno'") == "C.UTF-8"
 
 
-# ---- who may connect ----
-
-
 NEEDED = "no password supplied"
 
 
@@ -276,9 +273,6 @@ def only_passwords_let_others_in(server: Server, home: Home) -> None:
 
 def test_only_passwords_let_others_in(server: Server, home: Home) -> None:
     only_passwords_let_others_in(server, home)
-
-
-# ---- keep_data ----
 
 
 def test_kept_data_is_used_again_by_one_run_at_a_time(warm_home: Home) -> None:

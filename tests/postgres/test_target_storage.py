@@ -85,9 +85,6 @@ def failure(function: Callable[[], Any]) -> tuple[str, str | None]:
     return caught.value.message, caught.value.hint
 
 
-# ---- no permission ----
-
-
 def test_homes_that_cannot_be_written_to(own_folder: Path, mirror: LocalMirror, installed: Installation) -> None:
     mirror.publish()
     own_folder.chmod(0o555)
@@ -107,8 +104,6 @@ def test_homes_that_cannot_be_written_to(own_folder: Path, mirror: LocalMirror, 
     assert [message for message, _ in said] == [f"{each}: permission denied" for each in messages]
     assert {hint for _, hint in said} == {"set PGDYNO_HOME to a folder that can be written to"}
 
-
-# ---- no space ----
 
 SMALL = """
 import json, subprocess, sys
@@ -170,9 +165,6 @@ def test_no_space(
     assert "No space left on device" in cluster[0]
     assert cluster[2] == []
     assert build[2] == ["key.log"]
-
-
-# ---- users ----
 
 
 def users_of_servers(data_directory: Path) -> list[int]:
