@@ -179,12 +179,9 @@ class Machines:
         (tagged,) = asked["TagSpecifications"]
         assert tagged["ResourceType"] == "placement-group"
         self.placements[name] = {
-            "GroupName": name,
-            "GroupId": f"pg-{len(self.placements):017x}",
-            "State": "available",
-            "Strategy": asked["Strategy"],
-            "Tags": tagged["Tags"],
-        }
+            "GroupName": name, "GroupId": f"pg-{len(self.placements):017x}", "State": "available",
+            "Strategy": asked["Strategy"], "Tags": tagged["Tags"],
+        }  # fmt: skip
         return {"PlacementGroup": self.placements[name]}
 
     def DescribePlacementGroups(self, asked: Answer) -> Answer:  # noqa: N802

@@ -17,25 +17,18 @@ HIDDEN_S = 2.5
 MISSING = 404
 Parameters = dict[str, Any]
 _BY_NAME = {
-    "DBInstanceIdentifier": "DBInstanceNotFound",
-    "DBClusterIdentifier": "DBClusterNotFoundFault",
-    "DBParameterGroupName": "DBParameterGroupNotFound",
-    "DBClusterParameterGroupName": "DBParameterGroupNotFound",
-    "DBSnapshotIdentifier": "DBSnapshotNotFound",
-    "DBClusterSnapshotIdentifier": "DBClusterSnapshotNotFoundFault",
-}
+    "DBInstanceIdentifier": "DBInstanceNotFound", "DBClusterIdentifier": "DBClusterNotFoundFault",
+    "DBParameterGroupName": "DBParameterGroupNotFound", "DBClusterParameterGroupName": "DBParameterGroupNotFound",
+    "DBSnapshotIdentifier": "DBSnapshotNotFound", "DBClusterSnapshotIdentifier": "DBClusterSnapshotNotFoundFault",
+}  # fmt: skip
 """Codes of RDS for what is not found, by the request's key for its name."""
 _MAKES = {
-    "CreateDBInstance": "DBInstanceIdentifier",
-    "RestoreDBInstanceFromDBSnapshot": "DBInstanceIdentifier",
-    "CreateDBCluster": "DBClusterIdentifier",
-    "RestoreDBClusterFromSnapshot": "DBClusterIdentifier",
-    "RestoreDBClusterToPointInTime": "DBClusterIdentifier",
-    "CreateDBParameterGroup": "DBParameterGroupName",
-    "CreateDBClusterParameterGroup": "DBClusterParameterGroupName",
-    "CreateDBSnapshot": "DBSnapshotIdentifier",
+    "CreateDBInstance": "DBInstanceIdentifier", "RestoreDBInstanceFromDBSnapshot": "DBInstanceIdentifier",
+    "CreateDBCluster": "DBClusterIdentifier", "RestoreDBClusterFromSnapshot": "DBClusterIdentifier",
+    "RestoreDBClusterToPointInTime": "DBClusterIdentifier", "CreateDBParameterGroup": "DBParameterGroupName",
+    "CreateDBClusterParameterGroup": "DBClusterParameterGroupName", "CreateDBSnapshot": "DBSnapshotIdentifier",
     "CreateDBClusterSnapshot": "DBClusterSnapshotIdentifier",
-}
+}  # fmt: skip
 """The key of the name of what an operation creates."""
 
 

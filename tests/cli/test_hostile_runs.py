@@ -178,13 +178,9 @@ def test_a_value_that_is_no_figure(run: Run, tmp_path: Path) -> None:
     file = path / "trials" / "0001-pg18-c4" / "intervals.parquet"
     kept = file.read_bytes()
     for column, value in (
-        ("latency_sum_ns", "'nan'::DOUBLE"),
-        ("latency_sum_ns", "'inf'::DOUBLE"),
-        ("latency_sum_ns", "1e308"),
-        ("succeeded", "'a count'"),
-        ("phase", "repeat('x', 2_000_000)"),
-        ("succeeded", "[1, 2]"),
-    ):
+        ("latency_sum_ns", "'nan'::DOUBLE"), ("latency_sum_ns", "'inf'::DOUBLE"), ("latency_sum_ns", "1e308"),
+        ("succeeded", "'a count'"), ("phase", "repeat('x', 2_000_000)"), ("succeeded", "[1, 2]"),
+    ):  # fmt: skip
         file.write_bytes(kept)
         changed_table(path, "intervals", f"SELECT * REPLACE ({value} AS {column}) FROM TABLE")
         error = refusal(run, path)

@@ -151,12 +151,9 @@ class OwnServer:
         """Returns variables with which libpq and pgdrive connect to its socket."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         return {
-            **clean,
-            "PGHOST": str(self.folder),
-            "PGPORT": str(self.port),
-            "PGUSER": "postgres",
+            **clean, "PGHOST": str(self.folder), "PGPORT": str(self.port), "PGUSER": "postgres",
             "PGDATABASE": "postgres",
-        }
+        }  # fmt: skip
 
     def dsn(self, dbname: str = "postgres", user: str = "postgres", host: str = "") -> str:
         """Returns how to connect to its socket, or to `host`."""

@@ -34,13 +34,11 @@ class Sample:
 
     def write(self, path: Path) -> Path:
         header = {
-            "format": "pgdyno-replay",
-            "version": 1,
-            "sessions": len(self.sessions),
+            "format": "pgdyno-replay", "version": 1, "sessions": len(self.sessions),
             "most_sessions": len(self.sessions),
             "statements": sum(len(statements) for _, _, statements in self.sessions),
             "span_us": max((until for _, until, _ in self.sessions), default=0),
-        }
+        }  # fmt: skip
         lines: list[dict[str, object]] = [header]
         lines += [{"class": number, "sql": sql} for number, sql in enumerate(self.classes)]
         lines += [{"text": number, "of": of, "sql": sql} for number, (of, sql) in enumerate(self.texts)]

@@ -302,18 +302,11 @@ def test_what_a_read_only_session_may_write_is_refused_in_scripts(theirs: Server
         return theirs.address.connect(theirs.dbname, options="-c default_transaction_read_only=on")
 
     for statement in (
-        "VACUUM kept",
-        "ANALYZE kept",
-        "REINDEX TABLE kept",
-        "CLUSTER kept USING kept_x",
-        "CHECKPOINT",
-        "COPY (SELECT 1) TO PROGRAM 'cat > /dev/null'",
-        "ALTER SYSTEM RESET jit",
-        "COMMIT PREPARED 'nothing'",
-        "BEGIN READ WRITE; DELETE FROM kept; ROLLBACK",
-        "SET transaction_read_only = off",
+        "VACUUM kept", "ANALYZE kept", "REINDEX TABLE kept", "CLUSTER kept USING kept_x", "CHECKPOINT",
+        "COPY (SELECT 1) TO PROGRAM 'cat > /dev/null'", "ALTER SYSTEM RESET jit", "COMMIT PREPARED 'nothing'",
+        "BEGIN READ WRITE; DELETE FROM kept; ROLLBACK", "SET transaction_read_only = off",
         "SET default_transaction_read_only = off; DELETE FROM kept",
-    ):
+    ):  # fmt: skip
         with session() as connection:
             for each in statement.split("; "):
                 # what is not there is no mistake of the transaction

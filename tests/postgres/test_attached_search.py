@@ -196,15 +196,10 @@ def attached(
     with server.connect() as connection:
         originals = in_file(connection, names)
     journal = Journal(
-        identifier=str(server.value("SELECT system_identifier::text FROM pg_control_system()")),
-        run=str(folder),
-        name="staging",
-        target=spec.model_dump(mode="json"),
-        plan_folder=str(folder),
-        file=str(server.data / "postgresql.auto.conf"),
-        originals=originals,
-        current=originals,
-    )
+        identifier=str(server.value("SELECT system_identifier::text FROM pg_control_system()")), run=str(folder),
+        name="staging", target=spec.model_dump(mode="json"), plan_folder=str(folder),
+        file=str(server.data / "postgresql.auto.conf"), originals=originals, current=originals,
+    )  # fmt: skip
     journal.write(home)
     found = AttachedServer(there, spec, journal, home, lambda: None)
     yield found

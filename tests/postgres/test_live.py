@@ -88,13 +88,9 @@ def every_form_of_its_report(stored: RunData) -> None:
 def refused_asks(run: LiveRun) -> None:
     """Requests that come from no page of the server do nothing."""
     for code, headers in (
-        (403, {"origin": "http://evil.example"}),
-        (403, {"origin": "null"}),
-        (403, {"origin": ""}),
-        (403, {"sec_fetch_site": "cross-site"}),
-        (403, {"x_pgdyno_form": "wrong"}),
-        (421, {"host": "evil.example"}),
-    ):
+        (403, {"origin": "http://evil.example"}), (403, {"origin": "null"}), (403, {"origin": ""}),
+        (403, {"sec_fetch_site": "cross-site"}), (403, {"x_pgdyno_form": "wrong"}), (421, {"host": "evil.example"}),
+    ):  # fmt: skip
         assert run.ask("stop-now", **headers).status_code == code
     assert run.ask("format-disk").status_code == 400
     assert httpx2.get(f"{run.url}/ask", timeout=PATIENCE_S).status_code == 405

@@ -315,18 +315,13 @@ def test_pgdrive_refuses_as_libpq_does(secure: TlsServer, script: Path, tmp_path
     read_only = "options='-c default_transaction_read_only=on'"
     verdicts = {}
     for user, more in [
-        ("by_scram", "password=wrong"),
-        ("by_md5", ""),
-        ("by_scram", f"passfile={passfile}"),
-        ("by_md5", f"passfile={passfile}"),
-        ("only_plain", "dbname=missing"),
-        ("only_plain", f"host={secure.folder} requirepeer=nosuchuser"),
-        ("only_plain", "target_session_attrs=standby"),
-        ("only_plain", "target_session_attrs=primary"),
-        ("only_plain", "target_session_attrs=prefer-standby"),
+        ("by_scram", "password=wrong"), ("by_md5", ""), ("by_scram", f"passfile={passfile}"),
+        ("by_md5", f"passfile={passfile}"), ("only_plain", "dbname=missing"),
+        ("only_plain", f"host={secure.folder} requirepeer=nosuchuser"), ("only_plain", "target_session_attrs=standby"),
+        ("only_plain", "target_session_attrs=primary"), ("only_plain", "target_session_attrs=prefer-standby"),
         ("only_plain", f"target_session_attrs=read-only {read_only}"),
         ("only_plain", f"target_session_attrs=read-write {read_only}"),
-    ]:
+    ]:  # fmt: skip
         target = conninfo(secure, user, more)
         verdicts[target] = pgdrives(secure, script, target)
         assert verdicts[target] == libpqs(target), target

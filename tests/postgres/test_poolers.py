@@ -225,13 +225,9 @@ def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
         words.append(f"--dbname={untouched.dsn}" if command == "probe" else untouched.dsn)
     with untouched.paused():
         process = subprocess.Popen(
-            words,
-            cwd=tmp_path,
-            env=environment(home),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            words, cwd=tmp_path, env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )
+        )  # fmt: skip
         wait_until(lambda: process.poll() is not None or untouched.waiting())
         assert process.poll() is None
         process.send_signal(number)

@@ -90,12 +90,8 @@ def test_errors_end_nothing_and_are_compared_with_the_capture(table: Server, tmp
     done = replay(table, tmp_path, sample, "-r", "--verbose-errors")
     assert done.code == 0, done.errors
     assert done.disagreements == {
-        "new_errors": 2,
-        "missing_errors": 1,
-        "other_errors": 1,
-        "in_failed_transaction": 2,
-        "different_rows": 1,
-    }
+        "new_errors": 2, "missing_errors": 1, "other_errors": 1, "in_failed_transaction": 2, "different_rows": 1,
+    }  # fmt: skip
     assert value(table, "SELECT array_agg(n) FROM replayed") == [5]
     # a transaction fails if one of its statements does what it had not done
     assert (done.end["succeeded"], done.end["failed"]) == (4, 3)

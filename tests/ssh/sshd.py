@@ -47,12 +47,9 @@ class Sshd:
     def spec(self, **changes: object) -> SshSpec:
         """How to log in."""
         given: dict[str, object] = {
-            "host": self.address,
-            "port": self.port,
-            "config": str(self.config),
-            "known_hosts": str(self.known_hosts),
+            "host": self.address, "port": self.port, "config": str(self.config), "known_hosts": str(self.known_hosts),
             "folder": str(self.cache),
-        }
+        }  # fmt: skip
         return SshSpec.model_validate(given | changes)
 
     def know(self, port: int) -> None:
