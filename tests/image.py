@@ -14,10 +14,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hosts.tree import OPTIONS, sources
+from tests.hosts.tree import OPTIONS, RELEASE, sources
 
 ROOT = Path(__file__).parents[1]
-RELEASE = "bookworm"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 

@@ -213,9 +213,8 @@ class BootedHosts(Hosts):
 
 
 @contextmanager
-def booted_hosts(home: Home, folder: Path, release: str = "bookworm") -> Iterator[BootedHosts]:
+def booted_hosts(home: Home, folder: Path) -> Iterator[BootedHosts]:
     """Yields an account without hosts, and removes all hosts after the block."""
-    made = image(home, release)
     with ExitStack() as stack:
         bridge = f"pgd{os.getpid() % 100_000}"
         execute("ip", "link", "add", bridge, "type", "bridge")
@@ -223,7 +222,7 @@ def booted_hosts(home: Home, folder: Path, release: str = "bookworm") -> Iterato
         execute("ip", "addr", "add", f"{NETWORK}.1/24", "dev", bridge)
         execute("ip", "link", "set", bridge, "up")
         way = stack.enter_context(mirror(f"{NETWORK}.1", home.root / "hosts" / "packages"))
-        hosts = BootedHosts(made, folder, way, bridge)
+        hosts = BootedHosts(image(home), folder, way, bridge)
         stack.callback(hosts.stop)
         yield hosts
 

@@ -18,8 +18,9 @@ OPTIONS = (
     "--dpkgopt=path-exclude=/usr/share/locale/*",
     "--dpkgopt=force-unsafe-io",
 )
+RELEASE = "bookworm"
 SERVER = "postgresql-15 postgresql-client-15"
-"""Bookworm's packages that pgdg.py offers with another version as those of the PostgreSQL project."""
+"""The release's packages that pgdg.py offers with another version as those of the PostgreSQL project."""
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = "http://deb.debian.org"
 CLOUD = """\
@@ -37,28 +38,27 @@ def sources(release: str) -> str:
     return "\n".join([*lines, f"deb [signed-by={KEYRING}] {MIRROR}/debian-security {release}-security main", ""])
 
 
-def image(home: Home, release: str = "bookworm") -> Path:
-    """Returns the folder with the `tree` of a Debian `release`, and with packages of a server."""
-    recipe = "\n".join([PACKAGES, SERVER, *OPTIONS, CLOUD, sources(release)])
-    name = f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+def image(home: Home) -> Path:
+    """Returns the folder with the `tree` of a Debian, and with packages of a server."""
+    recipe = "\n".join([PACKAGES, SERVER, *OPTIONS, CLOUD, sources(RELEASE)])
+    name = f"{RELEASE}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     place = home.root / "hosts" / name
     place.parent.mkdir(exist_ok=True)
     with home.hold_lock(f"host-{name}", SilentProgress(), "a tree that another test makes"):
         if not place.exists():
-            _make(release, place)
+            _make(place)
     return place
 
 
-def _make(release: str, place: Path) -> None:
+def _make(place: Path) -> None:
     partial = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
     try:
         made, listed = partial / "tree", partial / "sources.list"
-        listed.write_text(sources(release))
+        listed.write_text(sources(RELEASE))
         command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES.replace(' ', ',')}", *OPTIONS]
-        if release == "bookworm":
-            fetch = f'cd "$1" && chroot . sh -c "cd /tmp && apt-get -qq download {SERVER}" && mv tmp/*.deb "{partial}"'
-            command.append(f"--customize-hook={fetch}")
-        done = subprocess.run([*command, release, made, listed], capture_output=True, text=True, check=False)
+        fetch = f'cd "$1" && chroot . sh -c "cd /tmp && apt-get -qq download {SERVER}" && mv tmp/*.deb "{partial}"'
+        command.append(f"--customize-hook={fetch}")
+        done = subprocess.run([*command, RELEASE, made, listed], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         (made / "etc/cloud/cloud.cfg.d/95-here.cfg").write_text(CLOUD)
         partial.chmod(0o755)

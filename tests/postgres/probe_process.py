@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pgdyno.targets import Server
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -102,6 +103,10 @@ class Probe:
                     sessions[key] = sessions.get(key, 0) + row["sessions"]
             looks.append((line["wall_us"] / 1e6, sessions))
         return looks
+
+
+def probe_arguments(server: Server, *options: str) -> tuple[dict[str, str], list[str]]:
+    return server.environment(), [f"--data={server.data_directory}", *options]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 
 from pgdyno.targets import Home, Server
 from pgdyno.watch.polling import backends
-from tests.postgres.probe_process import Probe, probing, program
+from tests.postgres.probe_process import Probe, probe_arguments, probing, program
 from tests.postgres.servers import embedded, execute, opened
 from tests.postgres.watch_process import clean
 from tests.present import present
@@ -36,10 +36,6 @@ def server(request: pytest.FixtureRequest, home: Home) -> Iterator[Server]:
 
 def major(server: Server) -> int:
     return int(server.facts().version.split(".")[0])
-
-
-def probe_arguments(server: Server, *options: str) -> tuple[dict[str, str], list[str]]:
-    return server.environment(), [f"--data={server.data_directory}", *options]
 
 
 def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:

@@ -19,8 +19,8 @@ import pytest
 from pages import describe_probe
 from pgdyno.prepare import Dataset
 from pgdyno.targets import Home, Server
-from tests.postgres.probe_process import Probe, probing
-from tests.postgres.servers import embedded, execute, opened, preparer, value
+from tests.postgres.probe_process import Probe, probe_arguments, probing
+from tests.postgres.servers import embedded, execute, on_replica, opened, preparer, value
 from tests.present import present
 from tests.waiting import wait_until
 
@@ -40,10 +40,6 @@ def disturbed(home: Home) -> Iterator[Server]:
             "INSERT INTO filled SELECT i, repeat('x', 400) FROM generate_series(1, 20000) i",
         )
         yield server
-
-
-def probe_arguments(server: Server) -> tuple[dict[str, str], list[str]]:
-    return server.environment(), [f"--data={server.data_directory}"]
 
 
 def more(probe: Probe, source: str, number: int = 2) -> None:
@@ -154,15 +150,16 @@ def test_a_standby_that_falls_behind_is_found_on_both_sides(home: Home) -> None:
         with probing(*probe_arguments(server)) as primary, probing(environment, [f"--data={standby}"]) as replica:
             primary.wait_for("sample", "replication", 2)
             replica.wait_for("sample", "wal_position", 2)
-            tell(environment, "SELECT pg_wal_replay_pause()")
+            on_replica(server, "SELECT pg_wal_replay_pause()::text")
             began = time.time()
             execute(server, "UPDATE pgbench_accounts SET abalance = 1", "CHECKPOINT")
             more(primary, "replication", 3)
             more(replica, "wal_position", 3)
             ended = time.time()
-            tell(environment, "SELECT pg_wal_replay_resume()")
+            on_replica(server, "SELECT pg_wal_replay_resume()::text")
             wait_until(lambda: primary.rows("replication", application="pgdyno_1")[-1][1]["unreplayed"] <= MB)
-            tell(environment, "CHECKPOINT")
+            with server.replica_addresses()[0].connect(server.dbname) as connection:
+                connection.execute("CHECKPOINT")
             replica.wait_for("checkpoint", number=2)
     rows = primary.rows("replication", application="pgdyno_1", state="streaming")
     assert all(values["unreplayed"] < MB for at, values in rows if at < began)
@@ -180,13 +177,6 @@ def test_a_standby_that_falls_behind_is_found_on_both_sides(home: Home) -> None:
         ("restartpoint", "started"),
         ("restartpoint", "completed"),
     }
-
-
-def tell(environment: dict[str, str], statement: str) -> None:
-    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
-    given = {name: environment[variable] for name, variable in names.items()}
-    with psycopg.connect(autocommit=True, **given) as connection:  # type: ignore[arg-type]
-        connection.execute(statement.encode())
 
 
 MODES = {
