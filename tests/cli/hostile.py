@@ -91,6 +91,8 @@ def pouring(endless: bytes, begin: bytes = b"") -> Misdeed:
         peer.send(begin)
         while True:
             peer.send(endless)
+            # no faster than a network: libpq reads until the socket is empty, and nobody can stop it before
+            time.sleep(1e-4)
 
     return misdeed
 
