@@ -24,6 +24,7 @@ from tests.postgres.far_server import PASSWORD, dsn, far, fetch
 from tests.postgres.runs import fast_plan
 from tests.postgres.servers import execute, opened, preparer, rows, value
 from tests.present import present
+from tests.waiting import wait_until
 
 SMALL = Dataset("pgbench", 1)
 PLAN = fast_plan(
@@ -115,6 +116,25 @@ def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Ho
         reconfigure(server, path | {"work_mem": "7MB"})
         assert [value(server, f"SHOW {name}") for name in given] == ["7MB", "4"]
     assert value(theirs, "SHOW work_mem", "measured") == "4MB"
+
+
+def test_an_autovacuum_keeps_no_role_from_copying_its_database(theirs: Server, home: Home) -> None:
+    execute(theirs, "ALTER SYSTEM SET autovacuum_naptime = 1", "SELECT pg_reload_conf()")
+    slow = "autovacuum_vacuum_threshold = 100, autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 10"
+    with opened(home, far(theirs.port)) as server:
+        trials = preparer(server, checkpoint=False, method="template")
+        trials.prepare(SMALL)
+        execute(
+            server,
+            f"CREATE TABLE dusty (id int, filler text) WITH ({slow})",
+            "INSERT INTO dusty SELECT i, repeat('x', 400) FROM generate_series(1, 8000) i",
+            "UPDATE dusty SET id = id + 1",
+        )
+        vacuum = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'measured' AND backend_type LIKE 'autovacuum%'"
+        wait_until(lambda: value(theirs, vacuum))
+        assert trials.prepare(SMALL).method == "template"
+        assert not value(theirs, vacuum)
+    execute(theirs, "ALTER SYSTEM RESET autovacuum_naptime", "SELECT pg_reload_conf()")
 
 
 def test_what_cannot_be_is_known_at_once(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

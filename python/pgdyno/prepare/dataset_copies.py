@@ -152,7 +152,9 @@ def end_sessions(server: Server) -> None:
     """End all sessions in the workload's database. Raises TargetError, psycopg.Error."""
     with server.connect(server.maintenance) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+            # only a superuser may end autovacuum workers, which have no user; DROP and CREATE DATABASE end them
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = %s AND pid <> pg_backend_pid() AND usesysid IS NOT NULL",
             [server.dbname],
         )
 
