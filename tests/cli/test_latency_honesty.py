@@ -21,7 +21,7 @@ import pytest
 from tests.cli.conftest import Null, null_server
 from tests.cli.messages import message
 from tests.cli.test_pgnull import session
-from tests.load_recount import HDR_RELATIVE, PERCENTILES, Load, percentile, start_load
+from tests.load_recount import HDR_RELATIVE, PERCENTILES, Load, Running, percentile, start_load
 
 RATE_PER_S = 400
 CLIENTS = 6
@@ -226,37 +226,41 @@ def test_a_limit_skips_the_queue_and_says_so(stalled: Stalled, name: str) -> Non
 # ---- a server that has not answered when the load ends ----
 
 
-@pytest.mark.parametrize("io", ["epoll", "io_uring"])
-def test_unstarted_transactions_are_reported(stalled: Stalled, tmp_path: Path, io: str) -> None:
-    script = tmp_path / "one.sql"
+def start_both(server: Null, folder: Path, *args: str) -> list[Running]:
+    """Starts the load with each poller at once, as others wait for these tests to end."""
+    script = folder / "one.sql"
     script.write_text("SELECT 1;\n")
+    first_query(server)
+    return [
+        start_load(os.environ | server.env, folder / io, *arguments(script, f"--io={io}"), *args)
+        for io in ("epoll", "io_uring")
+    ]
+
+
+def test_unstarted_transactions_are_reported(stalled: Stalled, tmp_path: Path) -> None:
     with null_server(tmp_path, "--stall-at=0.5", "--stall-for=1") as server:
-        first_query(server)
-        args = (*arguments(script, *OPEN, f"--io={io}", "--jobs=1"), "--time=1")
-        load = start_load(os.environ | server.env, tmp_path / "load", *args).finish()
-    assert load.exit_code == 0, load.stderr
-    load.verify()
+        loads = [each.finish() for each in start_both(server, tmp_path, *OPEN, "--jobs=1", "--time=1")]
     # the same seed against a server that did not stall: so many were due in the first second
     calm = stalled.calm
     origin_us = calm.start["epoch_us"] + calm.events[1]["origin_us"]
     due = sum(line.intended_us - origin_us <= 1e6 for line in calm.lines)
-    assert abs(load.end["scheduled"] + load.end["unstarted"] - due) <= 1
-    assert load.end["unstarted"] >= 0.3 * RATE_PER_S
-    assert f"{load.end['unstarted']} transactions were due before the end" in load.stderr
+    for load in loads:
+        assert load.exit_code == 0, load.stderr
+        load.verify()
+        assert abs(load.end["scheduled"] + load.end["unstarted"] - due) <= 1
+        assert load.end["unstarted"] >= 0.3 * RATE_PER_S
+        assert f"{load.end['unstarted']} transactions were due before the end" in load.stderr
 
 
-@pytest.mark.parametrize("io", ["epoll", "io_uring"])
-def test_a_load_that_is_stopped_in_a_stall_was_measured_up_to_the_stop(tmp_path: Path, io: str) -> None:
-    script = tmp_path / "one.sql"
-    script.write_text("SELECT 1;\n")
+def test_a_load_that_is_stopped_in_a_stall_was_measured_up_to_the_stop(tmp_path: Path) -> None:
     with null_server(tmp_path, "--stall-at=0.3", "--stall-for=3600") as server:
-        first_query(server)
-        running = start_load(os.environ | server.env, tmp_path / "load", *arguments(script, f"--io={io}"), "--time=60")
-        running.wait_for_intervals(2)
-        running.process.send_signal(signal.SIGINT)
-        load = running.finish()
-    load.verify()
-    assert load.end["in_flight"] == CLIENTS
-    # nothing ended in the second second, but it counts
-    assert load.end["measured_s"] >= 1.9
-    assert load.end["measured_s"] == pytest.approx(load.intervals[-1]["to_us"] / 1e6, abs=0.2)
+        loads = start_both(server, tmp_path, "--time=60")
+        for running in loads:
+            running.wait_for_intervals(2)
+            running.process.send_signal(signal.SIGINT)
+        for load in [each.finish() for each in loads]:
+            load.verify()
+            assert load.end["in_flight"] == CLIENTS
+            # nothing ended in the second second, but it counts
+            assert load.end["measured_s"] >= 1.9
+            assert load.end["measured_s"] == pytest.approx(load.intervals[-1]["to_us"] / 1e6, abs=0.2)

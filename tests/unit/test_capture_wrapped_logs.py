@@ -321,7 +321,7 @@ def test_parameters_that_may_be_cut_are_left_out(form: str, tmp_path: Path) -> N
 def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(form: str, tmp_path: Path) -> None:
     texts = ["SELECT 1", """DELETE FROM "cart" WHERE id = 7\n\tAND qty = 'x "y" z' -- all"""]
     whole = WRITERS[form]([texts[0], done(texts[1], ms=5)])
-    ends = [*range(whole.index("\n") + 61, len(whole), 7), len(whole)]
+    ends = [*range(whole.index("\n") + 61, len(whole), 17), len(whole)]
     # of one server, each with a session of its own: a capture of many files takes hardly longer than one of one
     sessions = ([done(texts[0], pid=pid), done(texts[1], ms=5, pid=pid)] for pid in range(100, 999))
     files = [WRITERS[form](session)[:end] for session, end in zip(sessions, ends, strict=False)]
