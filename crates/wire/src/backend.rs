@@ -156,6 +156,7 @@ mod tests {
             (b"UPDATE 0\0", Some(0)),
             (b"BEGIN\0", None),
             (b"CREATE TABLE\0", None),
+            (b"COPY5\0", None),
             (b"\0", None),
         ] {
             assert_eq!(CommandTag::parse(tag).map(CommandTag::rows), Ok(rows));
@@ -171,6 +172,9 @@ mod tests {
         let values: Vec<_> = row.values().collect();
         assert_eq!(values, [Some(&b"ab"[..]), None, Some(&b""[..])]);
         assert_eq!((row.get(1), row.get(3)), (Some(None), None));
+        let mut again = Vec::new();
+        row.append_to(&mut again);
+        assert_eq!(again, body);
         for body in [&b""[..], b"\0", b"\0\x01", b"\0\x01\0\0\0\x02a", b"\0\x01\xff\xff\xff\xfe", b"\0\x01\0\0\0\x01ab"]
         {
             assert!(Row::parse(body).is_err(), "{body:?}");
@@ -178,7 +182,8 @@ mod tests {
         let body = b"\0\x01id\0\0\0\0\x07\0\x02\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
         let description = RowDescription::parse(body).expect("a description");
         let fields: Vec<_> = description.fields().collect();
-        assert_eq!(fields.len(), 1);
+        assert_eq!((fields.len(), description.column_count()), (1, 1));
+        assert_eq!(RowDescription::parse(b"\0\0").map(|none| none.column_count()), Ok(0));
         assert_eq!((fields[0].name, fields[0].type_oid), (&b"id"[..], 23));
         assert!(RowDescription::parse(&body[..body.len() - 1]).is_err());
         assert!(RowDescription::parse(b"\0\x01name without end").is_err());
