@@ -52,7 +52,7 @@ def fast_plan(workload: str, sweep: str, trial: str, targets: Sequence[str] = ("
     return f'name = "small"\n{servers}[workload]\n{workload}\n[sweep]\n{sweep}\n[trial]\n{trial}\n'
 
 
-def run_planned(
+def run_plan_text(
     home: Home, folder: Path, plan: str, *options: str, code: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a plan with this text in `folder`."""

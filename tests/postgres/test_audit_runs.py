@@ -10,7 +10,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.store import load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import fast_plan, pgdyno, run_planned, the_run
+from tests.postgres.runs import fast_plan, pgdyno, run_plan_text, the_run
 
 FAILING = """\
 DO $$ BEGIN
@@ -43,7 +43,7 @@ def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
     plan = fast_plan(workload, "clients = 2\nrate = 50", trial, targets="ab")
     words = [f'--set=target.{name}.settings.deadlock_timeout="{each}"' for name, each in (("a", "1s"), ("b", "2s"))]
     words += [f'--set=target.{name}.settings.autovacuum="off"' for name in "ab"]
-    run_planned(home, tmp_path, plan, *words, code=ExitCode.INVALID)
+    run_plan_text(home, tmp_path, plan, *words, code=ExitCode.INVALID)
     of_b = [trial.number for trial in the_run(tmp_path).trials() if trial.target == "b"]
 
     (failed,) = found(home, tmp_path, "errors-one-arm")
@@ -78,7 +78,7 @@ def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, stat
     length = f'duration = "8s"\n{hook}\n[target.a.replicas]\ncount = 1'
     workload = 'scripts = ["wal.sql"]\ndataset = "none"'
     plan = fast_plan(workload, "clients = 2\nrate = 10", length)
-    run_planned(home, tmp_path, plan, '--set=target.a.settings.max_wal_size="4GB"', code=ExitCode.OK)
+    run_plan_text(home, tmp_path, plan, '--set=target.a.settings.max_wal_size="4GB"', code=ExitCode.OK)
     (trial,) = the_run(tmp_path).trials()
     (lag,) = trial.replication
     (behind,) = found(home, tmp_path, "standby-lag")
@@ -100,7 +100,7 @@ def test_a_statement_that_finds_nothing_is_named(warm_home: Home, tmp_path: Path
     workload = 'scripts = ["own.sql"]\ndataset = "pgbench"\nscale = 1'
     sweep = 'clients = 2\nprotocol = ["simple", "prepared"]'
     trial = "transactions = 100\n[probe]\nenabled = false"
-    done = run_planned(warm_home, tmp_path, fast_plan(workload, sweep, trial), code=ExitCode.OK)
+    done = run_plan_text(warm_home, tmp_path, fast_plan(workload, sweep, trial), code=ExitCode.OK)
     (finding,) = found(warm_home, tmp_path, "no-rows")
     assert (finding["id"], finding["parameters"]["line"], finding["parameters"]["executions"]) == ("no-rows", 3, 400)
     rows = [each.rows for each in load_run(the_run(tmp_path)).statements()]

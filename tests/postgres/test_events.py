@@ -23,7 +23,7 @@ from pgdyno.targets.cluster.processes import PROC, descendants, servers_in, star
 from pgdyno.targets.connection import Address
 from pgdyno.targets.event_actions import pause_server
 from tests.postgres.own_servers import UNHURRIED
-from tests.postgres.runs import fast_plan, run_planned, the_run
+from tests.postgres.runs import fast_plan, run_plan_text, the_run
 from tests.postgres.servers import value
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
@@ -63,7 +63,7 @@ def plan_of(events: str, commit: str = "on", seconds: float = 3, version: str = 
 def run(home: Home, folder: Path, text: str, *options: str) -> tuple[RunFolder, str]:
     (folder / "count.py").write_text(COUNT)
     (folder / "unhurried.py").write_text(BEFORE)
-    done = run_planned(home, folder, text, *options)
+    done = run_plan_text(home, folder, text, *options)
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
     return the_run(folder), done.stdout
 

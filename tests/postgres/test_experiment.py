@@ -25,7 +25,7 @@ from tests.postgres.runs import (
     fast_plan,
     pgdyno,
     postmasters,
-    run_planned,
+    run_plan_text,
     running,
     the_run,
 )
@@ -270,7 +270,7 @@ IN_PHASES = r"PostgreSQL 18\.\d+ in 2 phases: \d+\S* to \d+\S* transactions a se
 def test_the_answer_is_about_arms_or_phases(
     warm_home: Home, tmp_path: Path, text: str, wanted: str, phases: list[str]
 ) -> None:
-    done = run_planned(warm_home, tmp_path, text, code=ExitCode.OK)
+    done = run_plan_text(warm_home, tmp_path, text, code=ExitCode.OK)
     assert re.match(wanted, answer(done.stdout)), done.stdout
     assert paragraph(pgdyno(warm_home, tmp_path, "show").stdout) == paragraph(done.stdout)
     folder = the_run(tmp_path)
@@ -319,7 +319,7 @@ def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path)
             text = text.replace(name, f"host={server.host} port={server.port} user={server.user}")
         (tmp_path / "one.sql").write_text("SELECT 1;\n")
         (tmp_path / "server.py").write_text(SERVER)
-        done = run_planned(warm_home, tmp_path, text)
+        done = run_plan_text(warm_home, tmp_path, text)
         data = "SELECT current_setting('data_directory')"
         directories = {value(server, data, "postgres") for server in (first, second)}
     assert done.returncode == ExitCode.OK, done.stderr

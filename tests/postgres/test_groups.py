@@ -14,7 +14,7 @@ from pgdyno.processors import own_halves
 from pgdyno.records import FailureId, Outcome
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
-from tests.postgres.runs import Hold, engines, fast_plan, pgdyno, postmasters, run_planned, running, the_run
+from tests.postgres.runs import Hold, engines, fast_plan, pgdyno, postmasters, run_plan_text, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -81,7 +81,7 @@ wait = "vacuum"
 
 
 def run(home: Home, folder: Path, text: str) -> tuple[RunFolder, str]:
-    done = run_planned(home, folder, PLAN + text)
+    done = run_plan_text(home, folder, PLAN + text)
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
     return the_run(folder), done.stdout + done.stderr
 
@@ -178,7 +178,7 @@ def test_phases_and_a_duet_run_beside_a_load(warm_home: Home, tmp_path: Path) ->
     targets = f'name = "beside"\n[target.a]{target}[target.b]{target}'
     load = '[workload]\nscripts = ["simple-update"]\n[sweep]\nclients = 2\n'
     plan = f'{targets}{load}{BACKGROUND}{phases}[trial]\norder = "duet"\n'
-    run_planned(warm_home, tmp_path, plan, code=ExitCode.OK)
+    run_plan_text(warm_home, tmp_path, plan, code=ExitCode.OK)
     for trial in the_run(tmp_path).trials():
         (readers,) = trial.background
         assert readers.tps == pytest.approx(90, rel=0.4)

@@ -25,7 +25,7 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.forked import PGDYNO, run_pgdyno
 from tests.postgres.namespaces import lan
 from tests.postgres.own_servers import OwnServer
-from tests.postgres.runs import environment, fast_plan, pgdyno, pgdyno_process, run_planned, the_run
+from tests.postgres.runs import environment, fast_plan, pgdyno, pgdyno_process, run_plan_text, the_run
 from tests.present import present
 from tests.run_program import run_program
 from tests.scratch import scratch_folder
@@ -346,7 +346,7 @@ METERED = fast_plan(
 ACCEPT = "application/openmetrics-text; version=1.0.0"
 
 
-def scraped(address: str) -> dict[str, Metric]:
+def scrape(address: str) -> dict[str, Metric]:
     request = urllib.request.Request(address, headers={"Accept": ACCEPT})
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
@@ -367,7 +367,7 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
         def is_measured() -> bool:
             nonlocal met
             assert process.poll() is None
-            met = scraped(url)
+            met = scrape(url)
             return "pgdyno_cpu_user_ratio" in met and "pgdyno_latency_seconds" in met
 
         wait_until(is_measured)
@@ -419,7 +419,7 @@ def test_active_sessions_are_throughput_times_server_time(warm_home: Home, tmp_p
     (tmp_path / "create.py").write_text(CREATE)
     (tmp_path / "ranges.sql").write_text(RANGES)
     loads = '--set=target.a.settings.shared_preload_libraries="pg_stat_statements"'
-    run_planned(warm_home, tmp_path, text, loads, code=0)
+    run_plan_text(warm_home, tmp_path, text, loads, code=0)
     run = load_run(the_run(tmp_path))
     (trial,) = run.trials
     found = run.query("SELECT sum(exec_time_ms) / sum(calls) FROM server_statements WHERE text LIKE '%abalance%'")

@@ -22,7 +22,7 @@ from pgdyno.targets import Home, Server
 from pgdyno.workloads.query_files.figures import query_times
 from tests.json_schema import validated
 from tests.postgres.relay import CachingProxy
-from tests.postgres.runs import pgdyno, run_planned, the_run
+from tests.postgres.runs import pgdyno, run_plan_text, the_run
 from tests.postgres.servers import embedded, execute, opened, rows
 from tests.present import present
 
@@ -232,7 +232,7 @@ with psycopg.connect("", autocommit=True) as connection:
 
 
 def run_plan(home: Home, folder: Path, text: str) -> RunData:
-    run_planned(home, folder, HEAD + text, code=0)
+    run_plan_text(home, folder, HEAD + text, code=0)
     return load_run(the_run(folder))
 
 

@@ -12,7 +12,7 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home, LagWatch, Server
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.reconfigure import reconfigure
-from tests.postgres.runs import FAST_SERVER, fast_plan, run_planned, the_run
+from tests.postgres.runs import FAST_SERVER, fast_plan, run_plan_text, the_run
 from tests.postgres.servers import on_replica, opened, preparer
 from tests.postgres.test_target_replicas import SMALL, spec, step
 from tests.present import present
@@ -38,7 +38,7 @@ def run(
     home: Home, folder: Path, text: str = PLAN, version: str = "18", script: str = "select-only"
 ) -> tuple[TrialRecord, RunFolder, str]:
     plan = text.replace('version = "18"', f'version = "{version}"').replace("SCRIPT", script)
-    done = run_planned(home, folder, plan)
+    done = run_plan_text(home, folder, plan)
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
     opened = the_run(folder)
     (trial,) = opened.trials()

@@ -22,7 +22,7 @@ from tests.postgres.runs import (
     fast_plan,
     pgdyno,
     postmasters,
-    run_planned,
+    run_plan_text,
     running,
     the_run,
     without_look,
@@ -232,7 +232,7 @@ def test_points_have_their_settings(
 ) -> None:
     listed = ", ".join(f'"{value}"' for value in values)
     text = SWEPT.replace("{name}", name).replace("{values}", listed).replace("{capitals}", name.upper())
-    run_planned(warm_home, tmp_path, text, code=ExitCode.OK)
+    run_plan_text(warm_home, tmp_path, text, code=ExitCode.OK)
     folder = the_run(tmp_path)
     trials = folder.trials()
     # as the seed draws them: the server is changed only where a trial needs another setting than the one before

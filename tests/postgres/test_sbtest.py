@@ -13,7 +13,7 @@ from pgdyno.prepare.dataset import load_dataset
 from pgdyno.programs import find_engine
 from pgdyno.records import TrialRecord
 from pgdyno.targets import Home, Server, SilentProgress
-from tests.postgres.runs import fast_plan, run_planned, the_run
+from tests.postgres.runs import fast_plan, run_plan_text, the_run
 from tests.postgres.servers import embedded, execute, opened, preparer, rows, value
 from tests.present import present
 
@@ -128,7 +128,7 @@ def run(
         (folder / f"{name}.sql").write_text(text)
     workload = f'scripts = ["{script}.sql"]\ndataset = "sbtest"\ntables = 2\ntable_size = 1000'
     plan = fast_plan(workload, "clients = 2", 'transactions = 50\n[reset]\nprewarm = "pg_prewarm"')
-    return run_planned(home, folder, plan.replace(" }", f"{settings} }}"), code=code)
+    return run_plan_text(home, folder, plan.replace(" }", f"{settings} }}"), code=code)
 
 
 def record(folder: Path) -> TrialRecord:

@@ -19,7 +19,7 @@ from pgdyno.records import Outcome
 from pgdyno.store import list_runs, load_run
 from pgdyno.targets import Home
 from tests.json_schema import validated
-from tests.postgres.runs import fast_plan, pgdyno, run_planned, running, the_run
+from tests.postgres.runs import fast_plan, pgdyno, run_plan_text, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -40,7 +40,7 @@ SCRIPT = "SELECT count(*) = :rows AS right FROM generate_series(1, :rows);\nSELE
 
 def run(home: Home, tmp_path: Path, plan: str, code: int | None = None) -> subprocess.CompletedProcess[str]:
     (tmp_path / "rows.sql").write_text(SCRIPT)
-    return run_planned(home, tmp_path, plan, "--json", code=code)
+    return run_plan_text(home, tmp_path, plan, "--json", code=code)
 
 
 def test_trials_run_as_planned(warm_home: Home, tmp_path: Path) -> None:

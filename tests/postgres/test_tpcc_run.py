@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
 from tests.postgres.generator_agents import generators_here, run_load
-from tests.postgres.runs import fast_plan, run_planned, the_run
+from tests.postgres.runs import fast_plan, run_plan_text, the_run
 from tests.postgres.test_load import Place, place_of
 from tests.postgres.test_tpcc_load import check
 from tests.present import present
@@ -466,7 +466,7 @@ database = "{env["PGDATABASE"]}"
 allow_existing = true'''
     trial = 'warmup = "0.2s"\nduration = "1s"\nrepeats = 1\n[reset]\nmethod = "none"'
     workload = 'name = "tpcc"\nvariant = "sql-pipelined"\nwarehouses = 2'
-    run_planned(warm_home, tmp_path, fast_plan(workload, "clients = 4\nrate = 100", trial, server=server), code=0)
+    run_plan_text(warm_home, tmp_path, fast_plan(workload, "clients = 4\nrate = 100", trial, server=server), code=0)
     (measured,) = the_run(tmp_path).trials()
     assert measured.outcome is Outcome.FINISHED
     assert present(measured.consistency).violations == []

@@ -23,7 +23,7 @@ from pgdyno.records import Outcome, TpchFigures
 from pgdyno.store import load_run
 from pgdyno.targets import Home, Server
 from tests.forked import PGDYNO, run_pgdyno
-from tests.postgres.runs import Hold, environment, fast_plan, pgdyno, run_planned, the_run
+from tests.postgres.runs import Hold, environment, fast_plan, pgdyno, run_plan_text, the_run
 from tests.postgres.test_load import Place, place_of
 from tests.postgres.test_resume import wait_for_no_engines, whole
 from tests.run_program import PGDRIVE, run_program
@@ -235,7 +235,7 @@ def figures(folder: Path) -> list[TpchFigures]:
 
 @pytest.mark.long
 def test_a_plan_runs_it_and_its_report_compares_the_composite(warm_home: Home, tmp_path: Path) -> None:
-    done = run_planned(warm_home, tmp_path, PLAN, code=0)
+    done = run_plan_text(warm_home, tmp_path, PLAN, code=0)
     found = figures(tmp_path)
     assert len(found) == 4
     for each in found:
