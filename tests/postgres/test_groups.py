@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,18 @@ def test_a_step_that_fails_keeps_the_loads_before(warm_home: Home, tmp_path: Pat
     assert ("index.sql:2" in said) == ("index.sql:2" in failure)
 
 
+def interrupt_and_resume(process: subprocess.Popen[str], home: Home, tmp_path: Path, hold: Hold) -> RunFolder:
+    """Presses Ctrl-C before a trial has ended, which leaves nothing, and does the run again."""
+    process.send_signal(signal.SIGINT)
+    process.wait(PATIENCE_S)
+    assert process.returncode == ExitCode.INTERRUPTED
+    folder = the_run(tmp_path)
+    assert (folder.trials(), engines(home), postmasters(home)) == ([], set(), [])
+    hold.release()
+    pgdyno(home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
+    return folder
+
+
 @pytest.mark.long
 def test_a_run_that_was_cut_off_repeats_the_whole_place(warm_home: Home, tmp_path: Path, scratch: Path) -> None:
     hold = Hold(scratch)
@@ -212,13 +225,7 @@ def test_a_run_that_was_cut_off_repeats_the_whole_place(warm_home: Home, tmp_pat
     plan.write_text(text)
     with running(warm_home, tmp_path, plan) as process:
         wait_until(lambda: len(engines(warm_home)) == 3)
-        process.send_signal(signal.SIGINT)
-        process.wait(PATIENCE_S)
-        assert process.returncode == ExitCode.INTERRUPTED
-    folder = the_run(tmp_path)
-    assert (folder.trials(), engines(warm_home), postmasters(warm_home)) == ([], set(), [])
-    hold.release()
-    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
+        folder = interrupt_and_resume(process, warm_home, tmp_path, hold)
     assert [each.outcome for each in folder.trials()] == [Outcome.FINISHED] * 3
 
 
@@ -255,14 +262,7 @@ def test_pairs_run_on_halves_and_resume_as_pairs(warm_home: Home, tmp_path: Path
         wait_until(lambda: len(engines(warm_home)) == 2)
         assert affinities(engines(warm_home)) == halves
         wait_until(lambda: affinities(set(postmasters(warm_home))) == halves)
-        process.send_signal(signal.SIGINT)
-        process.wait(PATIENCE_S)
-        assert process.returncode == ExitCode.INTERRUPTED
-    folder = the_run(tmp_path)
-    assert (folder.trials(), engines(warm_home), postmasters(warm_home)) == ([], set(), [])
-    hold.release()
-
-    pgdyno(warm_home, tmp_path, "run", "--resume", "latest", code=ExitCode.OK)
+        folder = interrupt_and_resume(process, warm_home, tmp_path, hold)
     # forced: on a busy machine, the audit may find one of these short trials invalid
     compared = pgdyno(warm_home, tmp_path, "compare", "latest", "--force")
     assert "2 pairs at the same time" in compared.stdout, compared.stderr

@@ -354,44 +354,44 @@ duration = "5s"
 
 
 @pytest.fixture
-def rented(tmp_path: Path) -> Path:
+def rented_plan(tmp_path: Path) -> Path:
     file = tmp_path / "two.toml"
     file.write_text(RENTED)
     return file
 
 
-def test_other_targets_have_overrides_of_their_own_and_mistakes_with_lines(rented: Path) -> None:
-    loaded = load_plan(rented).plan
+def test_other_targets_have_overrides_of_their_own_and_mistakes_with_lines(rented_plan: Path) -> None:
+    loaded = load_plan(rented_plan).plan
     assert list(loaded.target) == ["rds"]
     # the others are no part of what runs
     assert "on" not in loaded.as_resolved()
-    chosen = load_plan(rented, ["target.mine.version=16"], "small").plan
+    chosen = load_plan(rented_plan, ["target.mine.version=16"], "small").plan
     (target,) = chosen.target.values()
     assert isinstance(target, EmbeddedTarget)
     assert (list(chosen.target), target.version, target.settings) == (["mine"], "16", {"work_mem": "8MB"})
     with pytest.raises(PlanError) as caught:
-        load_plan(rented, on="wrong")
+        load_plan(rented_plan, on="wrong")
     assert [(each.path, each.line) for each in caught.value.problems if "vershun" in each.path] == [
         ("target.mine.vershun", 12)
     ]
     with pytest.raises(UsageError) as usage:
-        load_plan(rented, on="nowhere")
+        load_plan(rented_plan, on="nowhere")
     assert usage.value.hint is not None
     assert "available: dsn, embedded, pool, small, wrong" in usage.value.hint
 
 
-def test_every_plan_has_a_server_of_this_machine_and_one_that_libpq_finds(rented: Path) -> None:
-    (here,) = load_plan(rented, on="embedded").plan.target.values()
+def test_every_plan_has_a_server_of_this_machine_and_one_that_libpq_finds(rented_plan: Path) -> None:
+    (here,) = load_plan(rented_plan, on="embedded").plan.target.values()
     assert isinstance(here, EmbeddedTarget)
-    (there,) = load_plan(rented, on="dsn").plan.target.values()
+    (there,) = load_plan(rented_plan, on="dsn").plan.target.values()
     assert isinstance(there, DsnTarget)
     assert there.dsn == ""
     hosts = """target.host.hosts=[{host="db1"}]"""
-    (borrowed,) = load_plan(rented, [hosts], "pool").plan.target.values()
+    (borrowed,) = load_plan(rented_plan, [hosts], "pool").plan.target.values()
     assert isinstance(borrowed, PoolTarget)
     assert [each.host for each in borrowed.hosts] == ["db1"]
     with pytest.raises(PlanError) as caught:
-        load_plan(rented, on="pool")
+        load_plan(rented_plan, on="pool")
     assert [(each.path, each.hint) for each in caught.value.problems] == [
         ("target.host.hosts", 'such as hosts = [{ host = "db1.example.net", user = "root" }]')
     ]

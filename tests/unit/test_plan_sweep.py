@@ -315,7 +315,7 @@ def changes(values: list[object]) -> int:
 
 
 @dataclass(frozen=True)
-class Planned:
+class SweepInput:
     targets: list[str]
     points: list[Point]
     repeats: int
@@ -330,7 +330,7 @@ class Planned:
 
 
 plans = st.builds(
-    Planned,
+    SweepInput,
     st.integers(1, 3).map(lambda count: ["a", "b", "c"][:count]),
     st.builds(swept, st.integers(1, 4), st.integers(1, 3), st.integers(0, 3)),
     st.integers(1, 5),
@@ -339,7 +339,7 @@ plans = st.builds(
 
 
 @given(order=st.sampled_from(ORDERS), plan=plans)
-def test_every_order_has_each_trial_once_in_growing_blocks(order: Order, plan: Planned) -> None:
+def test_every_order_has_each_trial_once_in_growing_blocks(order: Order, plan: SweepInput) -> None:
     places = plan.places(order)
     keys = [(at.target, at.point.model_dump_json(), at.repeat) for at in places]
     assert len(keys) == len(set(keys)) == len(plan.targets) * len(plan.points) * plan.repeats
@@ -352,7 +352,7 @@ def test_every_order_has_each_trial_once_in_growing_blocks(order: Order, plan: P
 
 
 @given(order=st.sampled_from(["interleaved", "randomised"]), plan=plans)
-def test_a_dataset_is_loaded_once_a_target_and_blocks_hold_every_arm_once(order: Order, plan: Planned) -> None:
+def test_a_dataset_is_loaded_once_a_target_and_blocks_hold_every_arm_once(order: Order, plan: SweepInput) -> None:
     places = plan.places(order)
     scales: list[object] = [at.point.scale for at in places]
     assert changes(scales) == len(set(scales)) - 1 or not plan.compares

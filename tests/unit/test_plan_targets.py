@@ -392,7 +392,7 @@ def test_your_host_is_free_and_texts_reach_it_as_they_are(
     assert _quote_value("it's") == "'it'\"'\"'s'"
 
 
-def borrowed(home: Path, *hosts: str) -> Journal:
+def borrow_hosts(home: Path, *hosts: str) -> Journal:
     """The journal of a run that has these hosts, each for a target of the same name."""
     expires = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     journal = Journal.begin(home / "pool", "rack", "digest", expires)
@@ -405,7 +405,7 @@ def borrowed(home: Path, *hosts: str) -> Journal:
 def test_a_host_that_is_given_back_is_neither_taken_for_up_nor_given_back_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = borrowed(tmp_path, "db1", "db2")
+    journal = borrow_hosts(tmp_path, "db1", "db2")
     asked = []
     monkeypatch.setattr(rental, "on_host", lambda ssh, command, *_, **__: asked.append((ssh.host, command)))
     rental.Rental(load(tmp_path, PLAN), journal, print).release("db1")
@@ -430,7 +430,7 @@ def test_a_host_that_is_given_back_is_neither_taken_for_up_nor_given_back_again(
 
 def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = load(tmp_path, PLAN)
-    journal = borrowed(tmp_path, "db1", "db2", "db3")
+    journal = borrow_hosts(tmp_path, "db1", "db2", "db3")
     expires = journal.expires
     asked = []
 

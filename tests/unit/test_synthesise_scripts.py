@@ -369,7 +369,7 @@ def sample(of: Distribution, seed: int, count: int = COUNT) -> NDArray[np.int64]
     return of.draw(np.random.default_rng(seed), count)
 
 
-def fitted(of: Distribution, seed: int) -> Distribution:
+def fit_sample(of: Distribution, seed: int) -> Distribution:
     found = fit(sample(of, seed))
     assert found.distance <= tolerance(COUNT)
     return found.distribution
@@ -378,7 +378,7 @@ def fitted(of: Distribution, seed: int) -> Distribution:
 @given(st.integers(-(10**9), 10**9), st.integers(1, 10**12), SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_a_uniform_range_is_recovered(low: int, width: int, seed: int) -> None:
-    found = fitted(Uniform(low, low + width), seed)
+    found = fit_sample(Uniform(low, low + width), seed)
     assert isinstance(found, Uniform)
     assert abs(found.low - low) <= width * 8 / COUNT + 1
     assert abs(found.high - (low + width)) <= width * 8 / COUNT + 1
@@ -387,7 +387,7 @@ def test_a_uniform_range_is_recovered(low: int, width: int, seed: int) -> None:
 @given(st.floats(0.4, 2.0), st.sampled_from([1_000, 100_000, 50_000_000]), st.booleans(), SEEDS)
 @settings(max_examples=40, deadline=None)
 def test_the_exponent_of_zipf_is_recovered(exponent: float, size: int, falling: bool, seed: int) -> None:
-    found = fitted(Zipf(1, size, exponent, falling), seed)
+    found = fit_sample(Zipf(1, size, exponent, falling), seed)
     assert isinstance(found, Zipf)
     assert found.falling is falling
     assert abs(found.exponent - exponent) < 0.05
