@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from pgdyno.__main__ import COLLECT_AFTER
 from pgdyno.targets import Home
 from pgdyno.targets.home import ensure_folder
+from tests.forked import share_servers
 from tests.known_versions import ask_once
 
 # its assertions tell what they compared, too
@@ -66,6 +67,7 @@ def _leave_the_user() -> None:
     for name, folder in (("CARGO_HOME", "~/.cargo"), ("RUSTUP_HOME", "~/.rustup")):
         os.environ.setdefault(name, str(Path(folder).expanduser()))
     os.environ |= {"PGDYNO_HOME": str(own.path), "HOME": _temporary_folder("home")}
+    share_servers(_temporary_folder("forks"))
 
 
 # workers inherit what the first process has set

@@ -40,7 +40,7 @@ LIBRARIES = (
 
 
 def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[1]))
+    listener, alive = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(module.name)
@@ -57,15 +57,15 @@ def main() -> None:
     gc.freeze()
     # a thread would not be in the forked process, and code that waits for it would wait for ever
     assert len(os.listdir("/proc/self/task")) == 1, "an import has started a thread"  # noqa: PTH208
-    running = Running()
-    # without a request, the tests' process has ended
-    while fds := running.report_until_asked(control):
+    running = Running(listener, alive)
+    # without a request, the tests have ended
+    while fds := running.report_until_asked():
         request = socket.socket(fileno=fds[0])
         with request.makefile("rb") as file:
             asked = json.loads(file.readline())
         pid = os.fork()
         if pid == 0:
-            for each in (control, request, *running.requests):
+            for each in (request, *running.sockets):
                 each.close()
             become(asked, fds[1:])
         for fd in fds[1:]:
@@ -78,30 +78,41 @@ class Running:
     which takes 20 ms of CPU.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, listener: socket.socket, alive: int) -> None:
+        self._listener, self._alive = listener, alive
+        self._workers: dict[int, socket.socket] = {}
+        """Connections of the tests' processes, by their file descriptor."""
         self._found: dict[int, tuple[int, socket.socket]] = {}
         """Process and request, by the file descriptor of the process."""
 
     @property
-    def requests(self) -> list[socket.socket]:
-        return [request for _, request in self._found.values()]
+    def sockets(self) -> list[socket.socket]:
+        return [self._listener, *self._workers.values(), *(request for _, request in self._found.values())]
 
     def add(self, pid: int, request: socket.socket) -> None:
         request.sendall(f"{pid}\n".encode())
         self._found[os.pidfd_open(pid)] = pid, request
 
-    def report_until_asked(self, control: socket.socket) -> list[int]:
-        """Tells exit codes until there is a request, and returns what is `received`."""
+    def report_until_asked(self) -> list[int]:
+        """Tells exit codes until there is a request, and returns what is `received`; at the tests' end, nothing."""
         while True:
             poll = select.poll()
-            for fd in (control.fileno(), *self._found):
+            for fd in (self._alive, self._listener.fileno(), *self._workers, *self._found):
                 poll.register(fd, select.POLLIN)
             ready = [fd for fd, _ in poll.poll()]
+            if self._alive in ready:
+                return []
+            asking = [fd for fd in ready if fd in self._workers]
             for fd in ready:
-                if fd != control.fileno():
+                if fd in self._found:
                     self._report(fd)
-            if control.fileno() in ready:
-                return received(control)
+                elif fd == self._listener.fileno():
+                    worker, _ = self._listener.accept()
+                    self._workers[worker.fileno()] = worker
+            for fd in asking:
+                if fds := received(self._workers[fd]):
+                    return fds
+                self._workers.pop(fd).close()
 
     def _report(self, process: int) -> None:
         pid, request = self._found.pop(process)
@@ -125,7 +136,7 @@ def prepare() -> None:
 
 
 def received(control: socket.socket) -> list[int]:
-    """Returns the connection of a request and its three standard streams; none at the end."""
+    """Returns the connection of a request and its three standard streams; none if it has ended."""
     fds = array.array("i")
     _, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(4 * fds.itemsize))
     for _, _, data in ancillary:

@@ -8,12 +8,21 @@ import socket
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from filelock import FileLock
+
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 ROOT = Path(__file__).parents[1]
+FOLDER = "PGDYNO_FORK_SERVERS"
+"""A variable: the folder of what workers share."""
+ALIVE = "alive"
+"""A pipe in it that has a writer as long as the tests' first process lives: servers end with it."""
+_started: list[subprocess.Popen[bytes]] = []
+"""Servers, which nobody waits for."""
 _AT_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ", "OPENBLAS_", "MALLOC_")
 """Variables that an interpreter reads when it starts: with others, a real process is started."""
 _OTHERWISE = {"PYTHONFAULTHANDLER", "PYTHONPATH"}
@@ -79,20 +88,37 @@ def _fork(command: list[str], cwd: Path, env: Mapping[str, str], streams: tuple[
     return _Forked(ours)
 
 
+def share_servers(folder: str) -> None:
+    """Lets this process and its workers share what they start in `folder`, until this process ends."""
+    os.environ[FOLDER] = folder
+    os.mkfifo(f"{folder}/{ALIVE}")
+    os.open(f"{folder}/{ALIVE}", os.O_RDWR)
+
+
 @cache
 def _server(python_path: str) -> socket.socket:
-    """Starts the server of pgdyno as found by PYTHONPATH; it ends with this process."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    """Returns a connection to the server of pgdyno as found by PYTHONPATH, which the first of the workers starts."""
+    place = Path(os.environ[FOLDER], f"{zlib.crc32(python_path.encode()):08x}")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with FileLock(f"{place}.lock"):
+        try:
+            connection.connect(str(place))
+        except OSError:
+            _start(python_path, place)
+            connection.connect(str(place))
+    atexit.register(connection.close)
+    return connection
+
+
+def _start(python_path: str, place: Path) -> None:
+    place.unlink(missing_ok=True)
+    alive = os.open(place.with_name(ALIVE), os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(alive), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(place))
+        listener.listen()
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())], cwd=ROOT,
+            [sys.executable, "-m", "tests.fork_server", str(listener.fileno()), str(alive)], cwd=ROOT,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": python_path}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(),),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(listener.fileno(), alive),
         )  # fmt: skip
-
-    def end() -> None:
-        ours.close()
-        process.wait()
-
-    atexit.register(end)
-    return ours
+    _started.append(process)
