@@ -22,7 +22,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records.capture import Capture
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
-from tests.forked import PGDYNO
+from tests.forked import PGDYNO, run_pgdyno
 from tests.json_schema import validated
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment, pgdyno, the_run
@@ -199,7 +199,7 @@ def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -
             capture.stop()
         recorded = capture.printed()
         words = ["--log", logs(server), "--database", "shop", "--ssh", place, "--json", "--into", "files"]
-        done = run_program([PGDYNO, "capture", *words], env=environment(home) | here, cwd=tmp_path)
+        done = run_pgdyno(["capture", *words], env=environment(home) | here, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         copied = validated("capture", done.stdout)
         assert f"of log from {place}" in done.stderr

@@ -18,12 +18,13 @@ from pgdyno.targets.cluster.processes import descendants, identify
 from pgdyno.targets.connection import Address
 from pgdyno.watch.find_server import WatchedServer
 from pgdyno.watch.polling import Polling
+from tests.forked import run_pgdyno
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay, SilentProxy
 from tests.postgres.watch_process import Terminal, clean, load, objects, terminal
 from tests.present import present
 from tests.processes import command_line
-from tests.run_program import BIN, run_program
+from tests.run_program import BIN
 from tests.waiting import PATIENCE_S, wait_until
 
 LEFT = "\x1b[?1049l"
@@ -40,7 +41,9 @@ def loaded(server: Server) -> Iterator[Server]:
 
 def watch_once(environment: dict[str, str], *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     env = clean(environment | {"COLUMNS": "120"})
-    return run_program([BIN / "pgdyno", "watch", "--once", *args], env=env, code=code)
+    done = run_pgdyno(["watch", "--once", *args], cwd=Path.cwd(), env=env)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
 
 
 def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:

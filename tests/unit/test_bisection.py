@@ -1,10 +1,12 @@
 """Which commits a bisection measures, and which one it names; the commits of a repository."""
 
 import math
+import os
 import re
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,7 @@ from pgdyno.bisection.repository import Commit, Repository
 from pgdyno.bisection.search import BY_COUNTS, Look, Suspects, chances, next_commit, slow_chance, suspects
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.store.find_runs import list_runs
-from tests.forked import PGDYNO
-from tests.run_program import run_program
+from tests.forked import run_pgdyno
 from tests.small_extension import commit_all, git
 
 
@@ -143,7 +144,8 @@ def test_a_bisection_is_shown_while_it_goes_on_and_when_it_has_ended(tmp_path: P
         mean=0.05, low=0.049, high=0.051, error=0.0, freedom=1.0, shown=True, figures=(100_000.0, 105_127.0),
         runs=["gone"],
     )  # fmt: skip
-    shown = run_program([PGDYNO, "show", file.folder.name, "--runs", str(tmp_path)]).stdout
+    pgdyno = partial(run_pgdyno, cwd=Path.cwd(), env=os.environ)
+    shown = pgdyno(["show", file.folder.name, "--runs", str(tmp_path)]).stdout
     assert f"pgdyno bisect --resume {file.folder}" in shown
     assert shown.splitlines()[-1].startswith("not finished")
     journal.ends = effect
@@ -154,7 +156,7 @@ def test_a_bisection_is_shown_while_it_goes_on_and_when_it_has_ended(tmp_path: P
     journal.build_s = {history[4].sha: 31.0}
     journal.found = Found(first=2, last=4, probability=1.0, effect=effect)
     file.write()
-    lines = run_program([PGDYNO, "show", str(file.folder)]).stdout.splitlines()
+    lines = pgdyno(["show", str(file.folder)]).stdout.splitlines()
     rows = {line.split("  ")[0]: " ".join(line.split()) for line in lines}
     assert rows["4444444"] == "4444444 subject <4> as bad, 100 %, found 105,100 +5.1 % +5.0 to +5.2 % 31"
     assert rows["2222222"] == "2222222 subject <2> skipped, found"
@@ -164,9 +166,9 @@ def test_a_bisection_is_shown_while_it_goes_on_and_when_it_has_ended(tmp_path: P
     expected = {"--repo=/r", f"--good={'0' * 40}", f"--bad={'7' * 40}", "--script=q.sql", "--set=a=1"}
     assert expected <= set(repeated)
     page = file.folder / "report.html"
-    assert run_program([PGDYNO, "report", str(file.folder)]).stdout.strip() == str(page)
+    assert pgdyno(["report", str(file.folder)]).stdout.strip() == str(page)
     text = page.read_text()
     assert "subject &lt;4&gt;" in text
     assert "<h1>one of 3 commits, 2222222" in text
-    refused = run_program([PGDYNO, "show", str(file.folder), "--json"])
+    refused = pgdyno(["show", str(file.folder), "--json"])
     assert (refused.returncode, "is a bisection" in refused.stderr) == (2, True)
