@@ -1,6 +1,5 @@
 """A simulated account for tests of rentals, and what these tests ask of it."""
 
-import functools
 import os
 import signal
 import warnings
@@ -11,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.loaders import Loader, create_loader
 
 from pgdyno.commands.rented.target import up as bring_up
 from pgdyno.errors import TargetError
@@ -32,11 +30,6 @@ from tests.aws.simulator import REGION, Simulator, simulated
 SAID: list[str] = []
 PAUSES: list[float] = []
 """Seconds that boto3 would have slept before each repetition of a request."""
-
-
-@functools.cache
-def _loader(search_path: str | None = None) -> Loader:
-    return create_loader(search_path)
 
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
@@ -105,8 +98,7 @@ class Account(Simulator):
 
     def asked(self, action: str) -> list[dict[str, Any]]:
         """Returns the parameters of all requests for an action."""
-        calls = zip(self.calls, self.parameters, strict=True)
-        return [given for name, given in calls if name == action]
+        return [given for name, given in zip(self.calls, self.parameters, strict=True) if name == action]
 
 
 def use_account(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +112,6 @@ def use_account(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.targets.aws.hosts.generator_hosts.check_reach", lambda *_: None)
     monkeypatch.setattr(boto3_clients, "time", simulator.clock)
     monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
-    # each session would parse the services' models again, which takes a third of these tests
-    monkeypatch.setattr("botocore.session.create_loader", _loader)
     SAID.clear()
     PAUSES.clear()
 

@@ -4,7 +4,6 @@ What the models do not allow is a bug of the simulator in a response; botocore i
 """
 
 import json
-from functools import cache
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -13,8 +12,6 @@ from botocore.validate import ParamValidator
 from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
-
-Form = dict[str, str]
 
 
 class ShapeError(AssertionError):
@@ -29,31 +26,21 @@ class RefusedError(Exception):
         self.code, self.message, self.status = code, message, status
 
 
-@cache
-def service_model(service: str) -> Any:
-    return get_service_model(service)
-
-
-@cache
-def _operation(service: str, name: str) -> Any:
-    return service_model(service).operation_model(name)
-
-
 def is_json(service: str) -> bool:
     """Returns whether boto3 uses JSON for the service."""
-    return str(service_model(service).resolved_protocol) in ("json", "rest-json")
+    return str(get_service_model(service).resolved_protocol) in ("json", "rest-json")
 
 
-def read_request(service: str, form: Form) -> tuple[str, dict[str, Any]]:
+def read_request(service: str, form: dict[str, str]) -> tuple[str, dict[str, Any]]:
     """Returns operation and parameters of a request in the protocols "query" and "ec2"."""
-    model = _operation(service, form["Action"])
+    model = get_service_model(service).operation_model(form["Action"])
     parser = PROTOCOL_PARSERS[model.service_model.metadata["protocol"]](model)
     return form["Action"], parser.parse({"values": form})  # type: ignore[typeddict-item]
 
 
 def read_reply(service: str, operation: str, body: bytes) -> dict[str, Any]:
     """Returns the content of moto's response."""
-    model = _operation(service, operation)
+    model = get_service_model(service).operation_model(operation)
     answer = {"body": body, "headers": {}, "status_code": 200}
     found: dict[str, Any] = create_parser(model.service_model.metadata["protocol"]).parse(answer, model.output_shape)
     del found["ResponseMetadata"]
@@ -62,12 +49,11 @@ def read_reply(service: str, operation: str, body: bytes) -> dict[str, Any]:
 
 def write_reply(service: str, operation: str, found: dict[str, Any]) -> bytes:
     """Returns the body of a response with the content `found`. Raises ShapeError if it does not match the model."""
-    model = _operation(service, operation)
+    model = get_service_model(service).operation_model(operation)
     what = f"reply of {service}:{operation}"
     if model.output_shape is not None:
         _check_members(what, found, model.output_shape)
-        report = ParamValidator().validate(found, model.output_shape)
-        if report.has_errors():
+        if (report := ParamValidator().validate(found, model.output_shape)).has_errors():
             raise ShapeError(f"{what}: {report.generate_report()}")
     if is_json(service):
         return json.dumps(found).encode()
@@ -91,6 +77,6 @@ def write_error(service: str, code: str, message: str) -> bytes:
     if is_json(service):
         return json.dumps({"__type": code, "message": message}).encode()
     error = f"<Error><Code>{escape(code)}</Code><Message>{escape(message)}</Message></Error>"
-    if service_model(service).metadata["protocol"] == "ec2":
+    if get_service_model(service).metadata["protocol"] == "ec2":
         return f"<Response><Errors>{error}</Errors></Response>".encode()
     return f"<ErrorResponse>{error}</ErrorResponse>".encode()

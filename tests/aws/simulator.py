@@ -25,7 +25,7 @@ from moto.ec2.models import ec2_backends
 from moto.moto_api._internal.models import moto_api_backend
 
 from pgdyno.targets.aws.policy import policy
-from tests.aws import catalogue, parameter_groups, schedules
+from tests.aws import catalogue, memoised, parameter_groups, schedules  # noqa: F401 - memoised works by its import
 from tests.aws.clock import Clock
 from tests.aws.credentials import Credentials
 from tests.aws.ec2 import Machines, references
@@ -42,6 +42,9 @@ from tests.aws.visibility import HIDDEN_S, Visibility
 from tests.listening import serving
 
 __all__ = ["ACCOUNT", "REGION", "Fault", "Simulator", "simulated"]
+Texts = dict[str, str]
+Parameters = dict[str, Any]
+Reply = tuple[int, bytes]
 _SIGNED = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
 """Names of services in botocore, where they sign with others."""
 _SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/aws4_request")
@@ -131,7 +134,7 @@ class Simulator:
     def _groups(self) -> dict[str, Any]:
         return {key: each for of in ec2_backends[ACCOUNT][self.region].groups.values() for key, each in of.items()}
 
-    def answer(self, headers: dict[str, str], body: str, method: str = "POST", path: str = "/") -> tuple[int, bytes]:
+    def answer(self, headers: Texts, body: str, method: str = "POST", path: str = "/") -> Reply:
         """Returns status and body of the response to one request."""
         with self._lock:
             service = "sts"
@@ -147,9 +150,7 @@ class Simulator:
                 self.problems.append(traceback.format_exc())
                 return 500, write_error(service, "InternalFailure", "see the simulator's problems")
 
-    def _understood(
-        self, headers: dict[str, str], body: str, method: str, path: str
-    ) -> tuple[str, str, dict[str, Any]]:
+    def _understood(self, headers: Texts, body: str, method: str, path: str) -> tuple[str, str, Parameters]:
         scope = _SCOPE.search(headers.get("Authorization", ""))
         if scope is None:
             raise RefusedError("MissingAuthenticationToken", "the request is not signed")
@@ -163,9 +164,7 @@ class Simulator:
         self._key = scope[1]
         return service, operation, parameters
 
-    def _carried_out(
-        self, service: str, operation: str, parameters: dict[str, Any], headers: dict[str, str], body: str
-    ) -> tuple[int, bytes]:
+    def _carried_out(self, service: str, operation: str, parameters: Parameters, headers: Texts, body: str) -> Reply:
         action = f"{in_policies(service)}:{operation}"
         if parameters.get("DryRun"):
             self.dry_runs.append(action)
@@ -226,9 +225,7 @@ class Simulator:
         group = next((each for each in (parameters.get("GroupId"), *resources) if each in self._groups), None)
         return {} if group is None else dict(ec2_backends[ACCOUNT][self.region].tags.get(group, {}))
 
-    def _done(
-        self, service: str, operation: str, parameters: dict[str, Any], headers: dict[str, str], body: str
-    ) -> tuple[int, bytes]:
+    def _done(self, service: str, operation: str, parameters: Parameters, headers: Texts, body: str) -> Reply:
         self.visibility.check(operation, parameters)
         own = (
             getattr(self, f"_{operation}", None)
@@ -259,12 +256,9 @@ class Simulator:
         self.telling.log = self.hosts.log()
         return lambda parameters: answer(parameters, {*self.rds.databases, *self.machines.watched()})
 
-    def _by_moto(self, service: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
-        signed = HTTPHeaders()
-        for name, value in headers.items():
-            signed[name] = value
+    def _by_moto(self, service: str, headers: Texts, body: str) -> Reply:
         host = "sts.amazonaws.com" if service == "sts" else f"{service}.{self.region}.amazonaws.com"
-        signed["Host"] = host
+        signed = HTTPHeaders.from_dict({**headers, "Host": host})
         # moto knows no storage of Aurora's
         body = re.sub(r"&StorageType=aurora[a-z0-9-]*", "", body)
         request = AWSPreparedRequest("POST", f"https://{host}/", signed, body.encode(), False)
