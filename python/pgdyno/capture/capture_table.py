@@ -73,7 +73,7 @@ COPY (
         FROM placed JOIN session_number USING (session, number)
         WHERE part = {part} AND block IN (-1, {after})
     ) ORDER BY session, seq
-) TO {path} (FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE {group})
+) TO {path} (FORMAT parquet, COMPRESSION {compression}, ROW_GROUP_SIZE {group})
 """
 _WHOLE = """
 SELECT (SELECT count(*) FROM session_number), coalesce(sum(statements), 0)::BIGINT, sum(bytes),
@@ -158,11 +158,12 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
     parts = []
     for part in range(last + 1):
         sources = sorted(folder.glob(f"part={part}/*")) if last else files
-        parts.append(path.with_name(f"part-{part}.parquet"))
+        parts.append(path.with_name(f"part-{part}.parquet") if last else path)
         connection.execute(
             _PART.format(
                 files=table_function("read_parquet", sources),
                 path=quote_text(file_name(parts[-1])),
+                compression="snappy" if last else "zstd",
                 part=part,
                 began=began_us,
                 group=group,
@@ -171,11 +172,12 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
         )
         for file in sources:
             file.unlink()
-    connection.execute("SET preserve_insertion_order = true")
-    connection.execute(
-        f"COPY (FROM {table_function('read_parquet', parts)}) TO {quote_text(file_name(path))}"
-        f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
-    )
+    if last:
+        connection.execute("SET preserve_insertion_order = true")
+        connection.execute(
+            f"COPY (FROM {table_function('read_parquet', parts)}) TO {quote_text(file_name(path))}"
+            f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
+        )
 
 
 def _empty_error(connection: duckdb.DuckDBPyConnection, losses: Losses) -> UsageError:

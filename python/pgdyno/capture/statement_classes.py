@@ -65,23 +65,20 @@ SELECT unnest($template::UBIGINT[]), unnest($statement::INTEGER[]), unnest($effe
        unnest($failed::VARCHAR[]), unnest($reason::VARCHAR[]), unnest($parameters::INTEGER[])
 """
 # time in three digits: percentiles of any number of statements from few counts
-_TIMES = """
-CREATE TEMP TABLE class_times AS
-SELECT statement, round(us, CASE WHEN us < 1000 THEN 0 ELSE 2 - floor(log10(us))::INTEGER END) AS us,
-       count(*) AS n, sum(us)::DOUBLE AS total_us, count(sqlstate) AS errors, sum(rows) AS rows
-FROM {statements} GROUP BY ALL
-"""
-_PERCENTILES = """
-SELECT statement, sum(total_us), min(us) FILTER (upto >= 0.5 * timed_n),
-       min(us) FILTER (upto >= 0.99 * timed_n)
-FROM (SELECT *, sum(n) OVER (PARTITION BY statement ORDER BY us) AS upto,
-             sum(n) OVER (PARTITION BY statement) AS timed_n
-      FROM class_times WHERE us IS NOT NULL)
-GROUP BY statement
-"""
 _CALLS = """
-SELECT statement, sum(n)::BIGINT, sum(errors)::BIGINT, sum(rows)::BIGINT
-FROM class_times GROUP BY statement ORDER BY statement
+WITH timed AS (
+    SELECT statement, round(us, CASE WHEN us < 1000 THEN 0 ELSE 2 - floor(log10(us))::INTEGER END) AS us,
+           count(*) AS n, count(us) AS timed_n, sum(us)::DOUBLE AS total_us, count(sqlstate) AS errors,
+           sum(rows) AS rows
+    FROM {statements} GROUP BY ALL
+), placed AS (
+    SELECT *, sum(timed_n) OVER (PARTITION BY statement ORDER BY us) AS upto,
+           sum(timed_n) OVER (PARTITION BY statement) AS all_n
+    FROM timed
+)
+SELECT statement, sum(n)::BIGINT, sum(errors)::BIGINT, sum(rows)::BIGINT, sum(total_us),
+       min(us) FILTER (upto >= 0.5 * all_n), min(us) FILTER (upto >= 0.99 * all_n)
+FROM placed GROUP BY statement ORDER BY statement
 """
 
 
@@ -95,6 +92,8 @@ class Classes:
         self._numbers: dict[str, int] = {}
         self.have_newlines = False
         """Whether a statement has several lines."""
+        self.have_unfinished = False
+        """Whether a statement ends in its middle."""
         self._texts = ClassTexts()
         self._others: int | None = None
         """The number of the class of the statements whose own classes do not fit."""
@@ -117,6 +116,7 @@ class Classes:
             number = self._number(key, parsed, place)
             # the server parsed what it ran
             reason = judged.reason or ("not-whole" if parsed.ends_early else None)
+            self.have_unfinished |= reason == "not-whole"
             if self._only_reads and effect_of_sql(sql) is not Effect.READS:
                 reason = reason or "writes"
             row = (template, number, parsed.effect, parsed.failed, reason, judged.parameters)
@@ -146,19 +146,16 @@ class Classes:
 
         The table `renumbered` says the number of each of them by the preliminary one.
         """
-        connection.execute(_TIMES.format(statements=statements))
-        times = {row[0]: row[1:] for row in connection.execute(_PERCENTILES).fetchall()}
-        counted = connection.execute(_CALLS).fetchall()
+        counted = connection.execute(_CALLS.format(statements=statements)).fetchall()
         counts = sorted(counted, key=lambda row: (-row[1], self._parsed[row[0]].text))
         connection.execute(
             "CREATE TABLE renumbered AS SELECT unnest($old::INTEGER[]) AS old, unnest($new::INTEGER[]) AS new",
             {"old": [row[0] for row in counts], "new": list(range(len(counts)))},
         )
         classes = []
-        for number, calls, errors, rows in counts:
+        for number, calls, errors, rows, total_us, p50_us, p99_us in counts:
             if number == self._others:
                 losses.add_at("other-classes", self._first_other, calls)
-            total_us, p50_us, p99_us = times.get(number, (None, None, None))
             classes.append(
                 StatementClass(
                     text=self._parsed[number].text,

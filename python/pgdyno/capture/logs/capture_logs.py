@@ -24,7 +24,7 @@ from pgdyno.capture.capture_table import Found, write_table
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_blocks import Block, blocks
 from pgdyno.capture.logs.log_entries import load_entries
-from pgdyno.capture.logs.log_events import load_events, of_others, server_version
+from pgdyno.capture.logs.log_events import SQLSTATE_OF_MESSAGE, STARTING, load_events, of_others, server_version
 from pgdyno.capture.logs.log_files import LogFile
 from pgdyno.capture.logs.log_recognition import log_files, without_copies
 from pgdyno.capture.logs.log_statements import Templates, store_statements
@@ -48,6 +48,8 @@ MEMORY_LIMIT = "200MB"
 """DuckDB's limit; more is written to disk."""
 WORKERS = 2
 """Blocks that DuckDB splits at the same time; Python reads the next ones meanwhile."""
+_SMALL_BYTES = 1 << 16
+"""Logs for which further threads of DuckDB cost more time than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,11 @@ class _LogEvents:
 
     def load(self, cursor: duckdb.DuckDBPyConnection, block: Block, file: Path) -> tuple[list[Left], str | None]:
         cut = load_entries(cursor, self.log, block, file)
-        version = server_version(cursor)
-        cursor.execute("DELETE FROM entry WHERE logged_us < $1 OR logged_us > $2", self.options.span_us)
-        left = load_events(cursor, of_others(self.options.user, self.options.application))
+        version = server_version(cursor) if STARTING.encode() in block.data else None
+        if self.options.span_us != (None, None):
+            cursor.execute("DELETE FROM entry WHERE logged_us < $1 OR logged_us > $2", self.options.span_us)
+        code = "sqlstate" if self.log.prefix is None else SQLSTATE_OF_MESSAGE
+        left = load_events(cursor, code, of_others(self.options.user, self.options.application))
         if cut:
             left.append(("cut", len(cut), min(cut)))
         return left, version
@@ -172,7 +176,8 @@ def capture_events(
     may lack lines. Raises as `capture_logs`.
     """
     templates = Templates(anonymised=options.values is Values.ANONYMISED)
-    with _work_folder(into) as folder, _database(folder, into) as connection:
+    threads = WORKERS if sum(each.size_bytes for each in sources) > _SMALL_BYTES else 1
+    with _work_folder(into) as folder, _database(folder, into, threads) as connection:
         classes = Classes(connection, templates, only_reads=options.only_reads)
         events = SessionEvents(connection, have_ids=have_ids, is_in_order=is_in_order)
         statements = SessionStatements(connection, classes, folder)
@@ -274,17 +279,16 @@ class _Reader:
 
 
 def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
-    statements, place = fetch_row(
+    statements, other, durations, sent, first_duration = fetch_row(
         connection,
-        "SELECT sum(statements)::BIGINT, min(first_place) FROM log_session WHERE statements > 0 AND NOT is_chosen",
+        """SELECT sum(statements) FILTER (NOT is_chosen)::BIGINT,
+                  min(first_place) FILTER (statements > 0 AND NOT is_chosen),
+                  sum(durations)::BIGINT, sum(sent)::BIGINT, min(first_duration) FROM log_session""",
     )
     if statements:
-        losses.add_at("other-database", place, statements)
-    durations, sent, place = fetch_row(
-        connection, "SELECT sum(durations)::BIGINT, sum(sent)::BIGINT, min(first_duration) FROM log_session"
-    )
+        losses.add_at("other-database", other, statements)
     if durations and not sent:
-        losses.add_at("no-text", place, durations)
+        losses.add_at("no-text", first_duration, durations)
 
 
 # ---- the disk ----
@@ -307,9 +311,9 @@ def _work_folder(into: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _database(folder: Path, into: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def _database(folder: Path, into: Path, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
-        with connect(WORKERS, MEMORY_LIMIT, folder) as connection:
+        with connect(threads, MEMORY_LIMIT, folder) as connection:
             connection.execute("SET preserve_insertion_order = false")
             yield connection
     except (duckdb.Error, OSError) as error:

@@ -14,6 +14,7 @@ from pgdyno.capture.logs.log_files import BLOCK_BYTES, LONGEST_BYTES, LogFile, L
 from pgdyno.capture.logs.log_prefix import without_groups
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, join_entry_lines, judge_entries
 from pgdyno.capture.logs.wrappers.unwrap import UnwrappedFile
+from pgdyno.store.duckdb_session import fetch_row
 from pgdyno.store.safe_files import store_errors
 
 PLACE_MARK = "\x1f"
@@ -36,14 +37,15 @@ class Block:
 
 def load_pieces(
     cursor: duckdb.DuckDBPyConnection, table: str, query: str, data: bytes, piece_bytes: int, file: Path
-) -> None:
-    """Fill `table` from `query` on `file`, to which the lines of `data` are written, about `piece_bytes` at a time."""
-    command, at = f"CREATE OR REPLACE TEMP TABLE {table} AS", 0
+) -> int:
+    """Fill `table` with rows of `query` on `file`, to which `data` is written by `piece_bytes`; return their number."""
+    command, at, rows = f"CREATE OR REPLACE TEMP TABLE {table} AS", 0, 0
     while at < len(data) or command.startswith("CREATE"):
         end = data.find(b"\n", at + piece_bytes) + 1 or len(data)
         file.write_bytes(data[at:end])
-        cursor.execute(f"{command} {query}")
+        rows += fetch_row(cursor, f"{command} {query}")[0]
         command, at = f"INSERT INTO {table}", end
+    return rows
 
 
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:

@@ -10,7 +10,7 @@ from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.capture.logs.log_times import epoch_us
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, RETURN, Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import fetch_row, quote_text, table_function
+from pgdyno.store.duckdb_session import quote_text, table_function
 
 _CSV_COLUMNS = (
     "stamp", "role", "database", "pid", "remote", "key", "number", "tag", "started", "vxid", "xid", "severity",
@@ -48,8 +48,7 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
         f" buffer_size={size}, max_line_size={size}",
     )
     piece_bytes = JSON_BYTES if log.format is LogFormat.JSON else size
-    load_pieces(cursor, "entry", _common_query(log, source), block.data, piece_bytes, file)
-    if fetch_row(cursor, "SELECT count(*) FROM entry")[0] == block.entries:
+    if load_pieces(cursor, "entry", _common_query(log, source), block.data, piece_bytes, file) == block.entries:
         return []
     readable = {line for (line,) in cursor.execute("SELECT line FROM entry").fetchall()}
     mark = b"," if log.format is LogFormat.CSV else PLACE_MARK.encode()

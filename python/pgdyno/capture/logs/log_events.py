@@ -48,6 +48,7 @@ CASE {
 }
      ELSE '{UNKNOWN_SQLSTATE}' END
 """
+STARTING = "starting PostgreSQL "
 
 
 class Kind(StrEnum):
@@ -190,12 +191,12 @@ def of_others(user: str | None, application: str | None) -> str:
     )
 
 
-def load_events(cursor: duckdb.DuckDBPyConnection, others: str = "") -> list[tuple[str, int, int]]:
+def load_events(cursor: duckdb.DuckDBPyConnection, code: str, others: str) -> list[tuple[str, int, int]]:
     """Fill the table `event` from `entry`; return what is left out: reasons, counts, and first lines.
 
-    `others` is from `of_others`.
+    `code` is SQL for the SQLSTATE of an error without one, `others` is from `of_others`.
     """
-    cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS, code=SQLSTATE_OF_MESSAGE, others=others))
+    cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS, code=code, others=others))
     left = cursor.execute(_LEFT).fetchall()
     cursor.execute("DELETE FROM event WHERE reason IS NOT NULL OR key IS NULL")
     return [(str(reason), int(count), int(line)) for reason, count, line in left if reason is not None]
@@ -205,7 +206,7 @@ def server_version(cursor: duckdb.DuckDBPyConnection) -> str | None:
     """Return the version that the server logs when it starts; None if it is not in the table `entry`."""
     (version,) = fetch_row(
         cursor,
-        "SELECT max(regexp_extract(message, '^starting PostgreSQL ([0-9][^ ]*)', 1)) FROM entry"
-        " WHERE starts_with(message, 'starting PostgreSQL ')",
+        f"SELECT max(regexp_extract(message, '^{STARTING}([0-9][^ ]*)', 1)) FROM entry"
+        f" WHERE starts_with(message, '{STARTING}')",
     )
     return str(version) if version else None

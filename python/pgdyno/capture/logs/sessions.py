@@ -77,15 +77,18 @@ SELECT session, any_value(pid) AS pid, coalesce(max(started), {_ID_START}) AS st
        max(process_number) AS process_number, arg_max(database, database.place).database AS database,
        min(first_place) AS first_place, min(first_at) AS first_at, max(last_at) AS last_at,
        min(connected) AS connected, max(ended) AS ended, sum(statements)::BIGINT AS statements,
-       sum(sent) AS sent, sum(durations) AS durations, min(first_duration) AS first_duration
+       sum(sent) AS sent, sum(durations) AS durations, min(first_duration) AS first_duration, NULL::BOOLEAN AS is_chosen
 FROM seen_session GROUP BY session HAVING NOT bool_or(is_own)
 """
-_TWO_SERVERS = """
-SELECT pid, before, first_place FROM (
-    SELECT pid, first_place, first_at, lag(last_at) OVER turn AS at_before, lag(first_place) OVER turn AS before
-    FROM log_session WHERE {owner} IS NOT NULL AND last_at IS NOT NULL
-    WINDOW turn AS (PARTITION BY {owner} ORDER BY first_at)
-) WHERE at_before > first_at + {overlap} ORDER BY first_place LIMIT 1
+_TWO_SERVERS = f"""
+SELECT what, before, first_place FROM (
+    SELECT *, lag(last_at) OVER turn AS at_before, lag(first_place) OVER turn AS before
+    FROM (SELECT concat('process ', pid) AS what, pid, NULL AS number, first_place, first_at, last_at FROM log_session
+          WHERE pid IS NOT NULL
+          UNION ALL SELECT 'backend', NULL, process_number, first_place, first_at, last_at FROM log_session
+          WHERE process_number IS NOT NULL)
+    WHERE last_at IS NOT NULL WINDOW turn AS (PARTITION BY pid, number ORDER BY first_at)
+) WHERE at_before > first_at + {OVERLAP_US} ORDER BY pid IS NULL, first_place LIMIT 1
 """
 
 
@@ -103,7 +106,9 @@ class SessionEvents:
         self._shift_us = 0
         self._last: tuple[int, int] | None = None
         """Number of the file of the block before, and the last time in it."""
-        connection.execute(_PROCESSES)
+        self._seen_into = "CREATE TABLE seen_session AS"
+        if not have_ids:
+            connection.execute(_PROCESSES)
 
     def add(self, cursor: duckdb.DuckDBPyConnection, file: int) -> None:
         """Corrects times and sets sessions in the table `log_event` of `cursor`, a block of `file`."""
@@ -111,8 +116,8 @@ class SessionEvents:
         if not self._have_ids:
             for command in _BY_PROCESS:
                 cursor.execute(command)
-        cursor.execute(f"CREATE TABLE IF NOT EXISTS seen_session AS {_SEEN} LIMIT 0")
-        cursor.execute(f"INSERT INTO seen_session {_SEEN}")
+        cursor.execute(f"{self._seen_into} {_SEEN}")
+        self._seen_into = "INSERT INTO seen_session"
 
     def _correct(self, cursor: duckdb.DuckDBPyConnection, file: int) -> None:
         last_us, first_us = fetch_row(cursor, _ENDS)
@@ -141,16 +146,12 @@ def find_sessions(connection: duckdb.DuckDBPyConnection) -> None:
 
 def check_one_server(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
     """Raise StoreError if two sessions have a process at the same time; `losses` knows the files."""
-    for owner, what in (("pid", "process"), ("process_number", "backend")):
-        found = connection.execute(_TWO_SERVERS.format(owner=owner, overlap=OVERLAP_US)).fetchone()
-        if found is not None:
-            pid, first, second = found
-            number = f" {pid}" if owner == "pid" else ""
-            raise StoreError(
-                f"the log is from two servers: {what}{number} has two sessions at once, at {losses.name_place(first)} "
-                f"and {losses.name_place(second)}",
-                hint="capture the log of each server separately",
-            )
+    for what, first, second in connection.execute(_TWO_SERVERS).fetchall():
+        raise StoreError(
+            f"the log is from two servers: {what} has two sessions at once, at {losses.name_place(first)} "
+            f"and {losses.name_place(second)}",
+            hint="capture the log of each server separately",
+        )
 
 
 def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -> str | None:
@@ -171,7 +172,6 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
     database = wanted or (names[0] if names else None)
     # the log of text may say the database when a session begins, and some began before the log
     known = "database = $1" if len(names) > 1 else "coalesce(database = $1, statements > 0)"
-    connection.execute("ALTER TABLE log_session ADD COLUMN is_chosen BOOLEAN")
     connection.execute(f"UPDATE log_session SET is_chosen = coalesce({known}, false)", [database])
     return database
 
@@ -210,8 +210,9 @@ CREATE TABLE lost (session UBIGINT, reason VARCHAR, count BIGINT, place BIGINT)
 # and so does the error of another text: the parser refuses texts before they are logged
 _UNITS = f"""
 CREATE OR REPLACE TEMP TABLE unit_event AS
-SELECT *, sum(CASE WHEN before = 'sent' AND (kind IN ('sent', 'done') OR is_other_error) THEN 1 ELSE 0 END) OVER upto
-          + coalesce(sum(CASE WHEN kind IN ('done', 'duration', 'error') THEN 1 ELSE 0 END) OVER earlier, 0) AS unit
+SELECT *, CASE WHEN kind IN ('done', 'duration', 'error') THEN 1 ELSE 0 END AS ends,
+       sum(CASE WHEN before = 'sent' AND (kind IN ('sent', 'done') OR is_other_error) THEN 1 ELSE 0 END + ends)
+           OVER (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING) - ends AS unit
 FROM (
     SELECT {_COLUMNS},
            last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
@@ -222,8 +223,6 @@ FROM (
     FROM {_LINES} WHERE kind NOT IN ('received', 'connect', 'disconnect')
     WINDOW preceding AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
-WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
-       earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 """
 _OPEN_UNITS = """
 CREATE OR REPLACE TEMP TABLE open_unit AS
@@ -294,14 +293,11 @@ WITH known AS (
     WINDOW earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
            places AS (PARTITION BY session ORDER BY place)
 ), numbered AS (
-    SELECT *, transactions_before
-              + sum(CASE WHEN mark = 'open' AND NOT is_inside THEN 1 ELSE 0 END) OVER upto
-              + coalesce(sum(CASE WHEN mark = 'chain' THEN 1 ELSE 0 END) OVER earlier, 0) AS transactions,
+    SELECT *, (mark IS NOT DISTINCT FROM 'chain')::INTEGER AS chains, transactions_before - chains
+              + sum(CASE WHEN mark = 'open' AND NOT is_inside THEN 1 ELSE 0 END + chains) OVER upto AS transactions,
            seq_before + count(*) FILTER (reason IS NULL) OVER upto AS seq,
            greatest(latest_before, max(began) FILTER (reason IS NULL) OVER upto) AS latest
-    FROM marked
-    WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
-           earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    FROM marked WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING)
 )
 SELECT *, CASE WHEN is_inside OR mark = 'open' THEN transactions - 1 END::INTEGER AS transaction,
        CASE WHEN is_inside THEN nullif(reason_before, '') END AS left_out
@@ -318,12 +314,12 @@ SELECT min(place) FROM ended JOIN template_class found USING (template)
 WHERE ended.reason IS NULL AND found.reason = 'not-whole' AND sqlstate IS NULL
 """
 _STATES = """
-CREATE OR REPLACE TEMP TABLE new_state AS
-SELECT session, coalesce(arg_max(mark, place) FILTER (mark IS NOT NULL), any_value(effect)) AS effect,
-       max(transactions + CASE WHEN mark = 'chain' THEN 1 ELSE 0 END) AS transactions, max(seq) AS seq,
-       max(latest) AS latest, nullif(arg_max(coalesce(reason, ''), place), '') AS reason
+INSERT INTO session_state
+SELECT session, coalesce(arg_max(mark, place) FILTER (mark IS NOT NULL), any_value(effect)),
+       max(transactions + chains), max(seq), max(latest), nullif(arg_max(coalesce(reason, ''), place), '')
 FROM judged GROUP BY session
 """
+_FOR_LATER = ("DELETE FROM session_state WHERE session IN (SELECT session FROM judged)", _STATES, _OPEN_EVENTS)
 _SEGMENTS = """
 INSERT INTO segment
 SELECT session, $block, count(*), sum(100 + bytes)::BIGINT,
@@ -365,16 +361,15 @@ class SessionStatements:
         cursor.execute(_ENDED)
         self._classes.learn(cursor, _LINES)
         cursor.execute(_JUDGED, {"began": began_us})
-        if self.first_unfinished is None:
+        if self.first_unfinished is None and self._classes.have_unfinished:
             (self.first_unfinished,) = fetch_row(cursor, _UNFINISHED)
         cursor.execute(_LOST)
         cursor.execute(_SEGMENTS, {"block": block, "began": began_us})
-        cursor.execute(_STATES)
-        cursor.execute("DELETE FROM session_state WHERE session IN (SELECT session FROM new_state)")
-        cursor.execute("INSERT INTO session_state FROM new_state")
         file = self._folder / f"statements-{block}.parquet"
         cursor.execute(_WRITTEN.format(block=block, file=quote_text(file_name(file))))
-        cursor.execute(_OPEN_EVENTS)
+        if more:
+            for command in _FOR_LATER:
+                cursor.execute(command)
         for table in ("log_event", "unit_event", "ended", "judged"):
             cursor.execute(f"DROP TABLE {table}")
         self.files.append(file)
