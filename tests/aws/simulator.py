@@ -25,7 +25,7 @@ from moto.ec2.models import ec2_backends
 from moto.moto_api._internal.models import moto_api_backend
 
 from pgdyno.targets.aws.policy import policy
-from tests.aws import catalogue, memoised, parameter_groups, schedules  # noqa: F401 - memoised works by its import
+from tests.aws import catalogue, library_caches, parameter_groups, schedules  # noqa: F401 - caches work by their import
 from tests.aws.clock import Clock
 from tests.aws.credentials import Credentials
 from tests.aws.ec2 import Machines, references

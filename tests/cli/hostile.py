@@ -81,18 +81,19 @@ def answering(*answers: bytes) -> Misdeed:
     return misdeed
 
 
-def pouring(endless: bytes, begin: bytes = b"") -> Misdeed:
-    """Greets, and answers the first query without an end."""
+def pouring(endless: bytes, begin: bytes = b"", *, rushes_s: float = 2.0) -> Misdeed:
+    """Greets, and answers the first query without an end: fast until whoever keeps it all has too much, then slowly."""
 
     def misdeed(peer: Peer) -> None:
         peer.greet()
         peer.receive()
         peer.busy.set()
         peer.send(begin)
+        enough = time.monotonic() + rushes_s
         while True:
             peer.send(endless)
             # no faster than a network: libpq reads until the socket is empty, and nobody can stop it before
-            time.sleep(1e-4)
+            time.sleep(1e-4 if time.monotonic() < enough else 0.01)
 
     return misdeed
 

@@ -43,7 +43,7 @@ NOT_DONE = "client 0 aborted in command 0 (SQL) of script 0; not done 1 s after 
         (pouring(RESULTS), "auto", "SELECT 1 AS a, 2 AS b \\aset\nSELECT :a;\n"),
         (answering(ROW_OF_1_GB), "auto", "SELECT 1 AS a \\gset\n"),
         # pgdrive answers every CopyInResponse, and the server never reads the answers
-        (in_the_load(pouring(COPIES)), "auto", "COPY t FROM STDIN;\n"),
+        (in_the_load(pouring(COPIES, rushes_s=9.0)), "auto", "COPY t FROM STDIN;\n"),
     ],
 )
 def test_an_answer_without_an_end_ends_with_the_run(drive: Drive, misdeed: Misdeed, io: str, script: str) -> None:

@@ -121,7 +121,7 @@ def test_generators_with_different_clocks_start_together(tables: Server, tmp_pat
 
 
 def test_an_engine_that_nobody_speaks_to_stops_by_its_lease(tables: Server, tmp_path: Path) -> None:
-    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    (tmp_path / "a.sql").write_text("SELECT pg_sleep(0.01);\n")
     with generators_here(1) as [generator]:
         options = ["--part=1/1", *OPTIONS, "-f", "a.sql", "--client=2", "--time=600"]
         generator.begin(Share(options, tmp_path, [], {}), tables.environment())

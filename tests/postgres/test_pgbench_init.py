@@ -158,7 +158,7 @@ COMBINATIONS = [
 WAYS = [[], ["--load-workers=4", "--load-chunk=7001"], ["--load-workers=3", "--load-chunk=0"]]
 
 
-@pytest.mark.long_cases("0000", "-s 2", "scale", "dtG", "dtpf", "fast", "keys", "n]", "unlogged", "=7")
+@pytest.mark.long_cases("0000", "-s 2", "scale", "dtG", "dtpf", "fast", "keys", "n]", "unlogged", "=3]", "=7")
 @pytest.mark.parametrize("options", COMBINATIONS, ids=" ".join)
 def test_pgbench_makes_the_same(
     server: Server, pgbench: str, as_pgbench: Path, make_database: MakeDatabase, options: list[str]

@@ -300,7 +300,7 @@ def documented(major: int) -> set[str]:
     return {cells[0].strip("`") for cells in lines[2:] if cells[place]}
 
 
-@pytest.mark.long_cases("[11]", "[12]", "[13]", "[14]", "[15]", "[16]", "[17]")
+@pytest.mark.long_cases("[10]", "[11]", "[12]", "[13]", "[14]", "[15]", "[16]", "[17]")
 @pytest.mark.parametrize("major", MAJORS)
 def test_every_source_of_every_version_answers(home: Home, major: int) -> None:
     with opened(home, embedded(str(major), settings=VERSIONED_SETTINGS), "versions") as server:
