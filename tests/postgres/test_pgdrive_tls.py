@@ -378,7 +378,7 @@ def test_what_the_server_refuses_fails_and_ends_no_client(
         configuration.write("max_connections = 10\n")
     server.start()
     try:
-        args = ("-n", "-f", script, "-C", "--count-refusals", "-c", "30", "-T", "2", f"--json={results}")
+        args = ("-n", "-f", script, "-C", "--count-refusals", "-c", "30", "-T", "1", f"--json={results}")
         done = run_program([PGDRIVE, *args], env=server.environment())
     finally:
         server.stop("immediate")
