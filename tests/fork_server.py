@@ -94,7 +94,7 @@ class Running:
         self._found[os.pidfd_open(pid)] = pid, request
 
     def report_until_asked(self) -> list[int]:
-        """Tells exit codes until there is a request, and returns what is `received`; at the tests' end, nothing."""
+        """Tells exit codes until there is a request, and returns its descriptors; at the tests' end, nothing."""
         while True:
             poll = select.poll()
             for fd in (self._alive, self._listener.fileno(), *self._workers, *self._found):
@@ -110,7 +110,7 @@ class Running:
                     worker, _ = self._listener.accept()
                     self._workers[worker.fileno()] = worker
             for fd in asking:
-                if fds := received(self._workers[fd]):
+                if fds := receive_request(self._workers[fd]):
                     return fds
                 self._workers.pop(fd).close()
 
@@ -135,8 +135,8 @@ def prepare() -> None:
         environment.get_template(str(template.relative_to(PAGE)))
 
 
-def received(control: socket.socket) -> list[int]:
-    """Returns the connection of a request and its three standard streams; none if it has ended."""
+def receive_request(control: socket.socket) -> list[int]:
+    """Returns the connection of a request and its three standard streams; nothing from a worker that has ended."""
     fds = array.array("i")
     _, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(4 * fds.itemsize))
     for _, _, data in ancillary:

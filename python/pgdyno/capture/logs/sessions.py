@@ -146,7 +146,9 @@ def find_sessions(connection: duckdb.DuckDBPyConnection) -> None:
 
 def check_one_server(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
     """Raise StoreError if two sessions have a process at the same time; `losses` knows the files."""
-    for what, first, second in connection.execute(_TWO_SERVERS).fetchall():
+    found = connection.execute(_TWO_SERVERS).fetchone()
+    if found is not None:
+        what, first, second = found
         raise StoreError(
             f"the log is from two servers: {what} has two sessions at once, at {losses.name_place(first)} "
             f"and {losses.name_place(second)}",
