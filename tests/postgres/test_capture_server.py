@@ -199,7 +199,8 @@ def copying(server: OwnServer, folder: Path, most: int = BIG, user: str = "postg
 
 
 def text(copied: LogCopy) -> bytes:
-    return b"".join(path.read_bytes() for path in copied.copies)
+    # a copy is listed before its file is there
+    return b"".join(path.read_bytes() for path in copied.copies if path.exists())
 
 
 def rotate(server: OwnServer) -> None:
