@@ -15,16 +15,16 @@ from tests.unit.audit_sample import (
     ROW,
     FakeRun,
     Row,
+    add_samples,
     by_hosts,
-    changed,
     counting,
     dipping,
     each_second,
     on_disks,
     own,
     print_of_b,
-    probed,
     quiet_looks,
+    revise_trials,
     rows_run,
     steady_probe,
     threaded,
@@ -81,12 +81,12 @@ def caught(errors: int, retries: int = 0) -> FakeRun:
 
 
 def failed_in(*trials: int) -> FakeRun:
-    return changed(own(), lambda trial: {"outcome": records.Outcome.FAILED} if trial.number in trials else {})
+    return revise_trials(own(), lambda trial: {"outcome": records.Outcome.FAILED} if trial.number in trials else {})
 
 
 def at_scales(a: int, b: int) -> FakeRun:
     """Two targets of which b has less of its dataset in memory."""
-    return changed(own(cached=(1.0, 0.85)), lambda trial: {"point": {"scale": a if trial.target == "a" else b}})
+    return revise_trials(own(cached=(1.0, 0.85)), lambda trial: {"point": {"scale": a if trial.target == "a" else b}})
 
 
 def by_default(a: str, b: str) -> FakeRun:
@@ -97,7 +97,7 @@ def by_default(a: str, b: str) -> FakeRun:
 
 def drained(drain_s: float) -> FakeRun:
     """Trials whose last transactions ended `drain_s` after the time that was asked for."""
-    return changed(own(latency={"mean": 0.34}), lambda trial: {"duration_s": trial.duration_s and 60.0 - drain_s})
+    return revise_trials(own(latency={"mean": 0.34}), lambda trial: {"duration_s": trial.duration_s and 60.0 - drain_s})
 
 
 def like_capture(difference: float, disagreed: int | None = None) -> FakeRun:
@@ -109,16 +109,16 @@ def like_capture(difference: float, disagreed: int | None = None) -> FakeRun:
     counts = {"sessions": 1, "sessions_begun": 1, "sessions_lost": 0, "statements": 100, "done": 100, "not_started": 0}
     replay = records.ReplayFigures.model_validate({**counts, "disagreements": {"new_errors": disagreed or 0}})
     summary = {} if disagreed is None else {"replay": replay}
-    return changed(own(), lambda _: {"likeness": likeness, "summary": summary})
+    return revise_trials(own(), lambda _: {"likeness": likeness, "summary": summary})
 
 
 def alternating(run: FakeRun) -> FakeRun:
-    return changed(run, lambda trial: {"instance": trial.repeat % 2 + 1})
+    return revise_trials(run, lambda trial: {"instance": trial.repeat % 2 + 1})
 
 
 def swapping(swapped: int) -> FakeRun:
     """So many bytes in the measured part."""
-    return probed(own(), lambda _: each_second(60.0, "paging", swapped_in=0.0, swapped_out=swapped / 60))
+    return add_samples(own(), lambda _: each_second(60.0, "paging", swapped_in=0.0, swapped_out=swapped / 60))
 
 
 def at_b(a_us: float, b_us: float) -> FakeRun:
@@ -136,7 +136,7 @@ def slower(factor: float, trials: Callable[[int], bool]) -> FakeRun:
 
 
 def where_b(a: Any, b: Any) -> FakeRun:  # noqa: ANN401 - lists of samples
-    return probed(own(), lambda trial: b if trial.target == "b" else a)
+    return add_samples(own(), lambda trial: b if trial.target == "b" else a)
 
 
 def both(build: Callable[..., AuditRun], triggers: Any, nearly: Any) -> tuple[AuditRun, AuditRun]:  # noqa: ANN401
@@ -183,7 +183,7 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
         (INVALID, rows_run(ROW, replace(ROW, clients=16)), rows_run(ROW, replace(OTHER, clients=16))),
         (CAUTION, *both(lambda x: alike("a", [512, 1024], lambda _: x), 7209.4312, 7209.431)),
         # all trials have the latencies of the first
-        (INVALID, changed(own(), lambda _: {"summary": {"latency_ns": LATENCY}}), own()),
+        (INVALID, revise_trials(own(), lambda _: {"summary": {"latency_ns": LATENCY}}), own()),
     ],
     "network-floor": lambda: [
         (INVALID, own(floor_b_ms=1.3, latency={"p50": 1.3}), own(floor_b_ms=0.29)),
@@ -203,7 +203,7 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
         (INVALID, own(workers=[0.2, 0.95]), own(workers=[0.69, 0.69])),
         (CAUTION, *both(lambda x: hosts(STEADY, (4, 5_000.0, x)), 0.75, 0.69)),
     ],
-    "worker-added": lambda: [(CAUTION, changed(own(), lambda _: {"generator": {"worker_added": 1}}), own())],
+    "worker-added": lambda: [(CAUTION, revise_trials(own(), lambda _: {"generator": {"worker_added": 1}}), own())],
     "load-imbalance": lambda: [
         (CAUTION, *both(lambda x: hosts(HALF, (3, x, 0.5), busy=(0.5, 0.5)), 2_600.0, 2_700.0)),
         # one that is cut off from the server does nothing at all
@@ -254,8 +254,10 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
     "unsteady": lambda: [(CAUTION, *both(lambda x: own(seconds=[9000.0] * 40 + [x] * 20), 6700.0, 6800.0))],
     "too-short": lambda: [
         # one of the trials of 60 s
-        (CAUTION, *both(lambda x: changed(own(), lambda t: {"summary": {"measured_s": x if t.number == 3 else 60.0}}),
-                        53.0, 55.0)),
+        (CAUTION, *both(
+            lambda x: revise_trials(own(), lambda t: {"summary": {"measured_s": x if t.number == 3 else 60.0}}),
+            53.0, 55.0
+        )),
         (CAUTION, own(length_s=9.0), own(length_s=9.9)),
         (CAUTION, *both(lambda x: rows_run(ROW.but(duration_s=x)), 59.0, 59.6)),
     ],
@@ -271,7 +273,8 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
         (CAUTION, caught(700), caught(0)),
         (INVALID, rows_run(IDLE.but(failed=9_000)), rows_run(ROW.but(failed=0))),
         # an output that says who gave up, and not what failed
-        (INVALID, changed(rows_run(ROW), lambda _: {"summary": {"clients_aborted": 2}}), rows_run(ROW.but(failed=0))),
+        (INVALID, revise_trials(rows_run(ROW), lambda _: {"summary": {"clients_aborted": 2}}),
+         rows_run(ROW.but(failed=0))),
         (INVALID, rows_run(IDLE), rows_run(ROW.but(failed=0))),
     ],
     "skipped": lambda: [(CAUTION, *both(lambda x: own(point={"rate": 10_000.0}, summary={"skipped": x}), 6100, 5900))],
@@ -316,8 +319,10 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
         (CAUTION, own(summary=mixed(0.53, 10_000)), own(summary=mixed(0.53, 2_000))),
     ],
     "earlier-sessions": lambda: [
-        (NOTE, *both(lambda x: changed(own(), lambda _: {"leftovers": records.Leftovers(sessions=1, seconds=5.0, **x)}),
-                     {"terminated": 1}, {})),
+        (NOTE, *both(
+            lambda x: revise_trials(own(), lambda _: {"leftovers": records.Leftovers(sessions=1, seconds=5.0, **x)}),
+            {"terminated": 1}, {}
+        )),
     ],
     "probe-gap": lambda: [
         (CAUTION, own(probe={"message": "ended with exit code 3"}), own()),
@@ -364,9 +369,9 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
         (CAUTION, threaded(4), threaded(2)),
     ],
     "maintenance-one-arm": lambda: [
-        (CAUTION, probed(own(), ran("checkpoints", "timed", "b")), probed(own(), ran())),
-        (CAUTION, *both(lambda x: probed(own(), ran("tables", "autoanalyzes", x)), "a", "ab")),
-        (NOTE, *both(lambda where, trials: probed(own(), ran("tables", "autovacuums", where, trials)),
+        (CAUTION, add_samples(own(), ran("checkpoints", "timed", "b")), add_samples(own(), ran())),
+        (CAUTION, *both(lambda x: add_samples(own(), ran("tables", "autoanalyzes", x)), "a", "ab")),
+        (NOTE, *both(lambda where, trials: add_samples(own(), ran("tables", "autovacuums", where, trials)),
                      ("b", (4, 6)), ("ab", (3, 4)))),
     ],
     "counts-differ": lambda: [(CAUTION, *both(disturbed.counted, 0.003, 0.001))],
@@ -414,6 +419,7 @@ BY_RULE: dict[str, Callable[[], list[tuple[Severity, AuditRun, AuditRun]]]] = {
                         0.5, 0)),
     ],
     "duet": lambda: [
-        (NOTE, changed(own(), lambda _: {"duet": records.DuetRecord(partner=2, processors=[0], tps_ratio=1.1)}), own()),
+        (NOTE, revise_trials(own(), lambda _: {"duet": records.DuetRecord(partner=2, processors=[0], tps_ratio=1.1)}),
+         own()),
     ],
 }  # fmt: skip

@@ -7,7 +7,7 @@ from pgdyno.records import InstructionCounts, ProbeRecord, QueryResult, QueryRun
 from pgdyno.records.probe import PoolerRecord
 from pgdyno.store.read_runs import KeptPlan
 from pgdyno.store.trial_tables import SeriesRow
-from tests.unit.audit_sample import FakeRun, changed, each_second, in_b, own, probed
+from tests.unit.audit_sample import FakeRun, add_samples, each_second, in_b, own, revise_trials
 
 NOISE = (1.0, 1.012, 0.991, 1.004, 0.987)
 """Relative throughput of trials that differ by chance and do not drift."""
@@ -27,7 +27,7 @@ def pooled(others: float = 0.0, **fields: float) -> FakeRun:
     """Returns a run behind a pooler on a host with `others`, whose 5 sessions are all in use."""
     told = {"name": "PgBouncer", "pool": 5, "samples": 60, "clients_waiting": 40, "servers_active": 5, **fields}
     record = ProbeRecord(pooler=PoolerRecord.model_validate(told))
-    return probed(changed(own(), lambda _: {"probe": record}), lambda _: on_host(others))
+    return add_samples(revise_trials(own(), lambda _: {"probe": record}), lambda _: on_host(others))
 
 
 def planned(shapes: Mapping[int, str]) -> FakeRun:
@@ -43,7 +43,7 @@ def returning(a: str, b: str, known: str | None = None) -> FakeRun:
         number: {"query_results": [QueryResult(query="q.sql", rows=1, digest=digest, known=must)]}
         for number, digest in ((1, a), (2, b))
     }
-    return changed(own(), lambda trial: first.get(trial.number, {"query_results": []}))
+    return revise_trials(own(), lambda trial: first.get(trial.number, {"query_results": []}))
 
 
 def rerun(slower: float) -> FakeRun:
@@ -58,12 +58,12 @@ def rerun(slower: float) -> FakeRun:
         ]
         return {"summary": {"queries": queries}}
 
-    return changed(own(), runs)
+    return revise_trials(own(), runs)
 
 
 def cold(share: float) -> FakeRun:
     run = QueryRun(query="q.sql", client=0, round=0, seconds=1.0, rows=1, cached_share=share, blocks_read=100)
-    return changed(own(), lambda _: {"summary": {"queries": [run]}})
+    return revise_trials(own(), lambda _: {"summary": {"queries": [run]}})
 
 
 def hits(share: float) -> list[SeriesRow]:
@@ -91,7 +91,7 @@ def rated(times: Callable[[TrialRecord], float], *, there_and_back: bool = False
         target = "abba"[(trial.number - 1) % 4] if there_and_back else trial.target
         return {"summary": {"tps": 10_000.0 * times(trial)}, "target": target}
 
-    return changed(own(), of)
+    return revise_trials(own(), of)
 
 
 def counted(spread: float) -> FakeRun:
@@ -106,16 +106,16 @@ def counted(spread: float) -> FakeRun:
 
     run = own()
     plan = run.manifest.plan | {"trial": {**run.manifest.plan["trial"], "measure": "instructions"}}
-    return replace(changed(run, of), manifest=run.manifest.model_copy(update={"plan": plan}))
+    return replace(revise_trials(run, of), manifest=run.manifest.model_copy(update={"plan": plan}))
 
 
 def failing(what: str = "failed", a: int = 0, b: int = 0) -> FakeRun:
     """Returns a run in which so many of 600,000 transactions fail in each trial of the targets a and b."""
-    return changed(own(), lambda trial: {"summary": {what: b if trial.target == "b" else a}})
+    return revise_trials(own(), lambda trial: {"summary": {what: b if trial.target == "b" else a}})
 
 
 def lagging(**fields: float | None) -> FakeRun:
     told = {"samples": 60, "bytes_last": 1 << 20, "bytes_max": 2 << 20, "write_lag_max_s": 0.1, "flush_lag_max_s": 0.1,
             "replay_lag_max_s": 0.2, "replay_lag_last_s": 0.1, **fields}  # fmt: skip
     lag = ReplicaLag.model_validate({"name": "pgdyno_1", "sync_state": "async", **told})
-    return changed(own(), lambda _: {"replication": [lag]})
+    return revise_trials(own(), lambda _: {"replication": [lag]})

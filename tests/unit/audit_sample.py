@@ -290,7 +290,7 @@ def _facts(version: str, changed: Mapping[str, str]) -> records.ServerFacts:
     return records.ServerFacts(version=version, version_full=version, settings_changed=settings, data_checksums=True)
 
 
-def changed(run: FakeRun, change: Callable[[records.TrialRecord], Mapping[str, Any]]) -> FakeRun:
+def revise_trials(run: FakeRun, change: Callable[[records.TrialRecord], Mapping[str, Any]]) -> FakeRun:
     """Returns `run` with fields that `change` returns for each trial; a dictionary has single fields of a record."""
     trials = []
     for trial in run.trials:
@@ -304,10 +304,10 @@ def changed(run: FakeRun, change: Callable[[records.TrialRecord], Mapping[str, A
 
 
 def in_b(run: FakeRun, **fields: object) -> FakeRun:
-    return changed(run, lambda trial: fields if trial.target == "b" else {})
+    return revise_trials(run, lambda trial: fields if trial.target == "b" else {})
 
 
-def probed(run: FakeRun, rows: Callable[[records.TrialRecord], Sequence[SeriesRow]]) -> FakeRun:
+def add_samples(run: FakeRun, rows: Callable[[records.TrialRecord], Sequence[SeriesRow]]) -> FakeRun:
     """Returns `run` with additional samples of the probe in each trial."""
     return replace(run, of_trials={trial.number: rows(trial) for trial in run.trials})
 
@@ -413,7 +413,7 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000
         names = {"name": f"generator-{number}", "host": f"load{number}"}
         more = {name: of[number - 1] for name, of in each.items()}
         generators.append(records.GeneratorHost.model_validate({**same, **names, **figures, **more}))
-    return changed(run, lambda _: {"generator": {"hosts": generators}})
+    return revise_trials(run, lambda _: {"generator": {"hosts": generators}})
 
 
 OTHER = replace(ROW, target="b").but(tps=801.0, latency_mean_ms=9.99, transactions=48_060)

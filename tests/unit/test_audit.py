@@ -16,7 +16,7 @@ from pgdyno.records.probe import OverSshRecord
 from pgdyno.store import load_run
 from tests.unit.audit_cases import BY_RULE, CLAIM, NOTE, failed_in
 from tests.unit.audit_disturbed import on_host, ran, rated
-from tests.unit.audit_sample import OTHER, ROW, Row, changed, each_second, of, own, probed, rows_run
+from tests.unit.audit_sample import OTHER, ROW, Row, add_samples, each_second, of, own, revise_trials, rows_run
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -94,10 +94,10 @@ def test_a_finding_quotes_its_place_and_has_an_id_and_parameters() -> None:
 
 def test_a_finding_names_its_trials() -> None:
     for rule, run, trials in (
-        ("other-load", probed(own(), lambda trial: on_host(others=0.2 if trial.number == 7 else 0.01)), [7]),
-        ("other-load", probed(own(), lambda trial: on_host(steal=0.03 if trial.number > 10 else 0.0)), [11, 12]),
+        ("other-load", add_samples(own(), lambda trial: on_host(others=0.2 if trial.number == 7 else 0.01)), [7]),
+        ("other-load", add_samples(own(), lambda trial: on_host(steal=0.03 if trial.number > 10 else 0.0)), [11, 12]),
         ("repeats-spread", rated(lambda trial: 0.8 if trial.number == 5 else 1.0 + trial.number / 1_000), [5]),
-        ("maintenance-one-arm", probed(own(), ran("tables", "autovacuums", "b", trials=(4, 6))), [4, 6]),
+        ("maintenance-one-arm", add_samples(own(), ran("tables", "autovacuums", "b", trials=(4, 6))), [4, 6]),
         ("errors-one-arm", failed_in(4), [4]),
         ("identical-rows", rows_run(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)), [1, 3]),
         ("drift", rated(lambda trial: 0.97**trial.number), [*range(1, 13, 2), *range(2, 13, 2)]),
@@ -111,13 +111,13 @@ def test_findings_say_how_much_drift_makes_and_what_a_probe_saw() -> None:
     (finding,) = of("drift", rated(lambda trial: 0.97**trial.number))
     assert "throughput changes by -3.0 % from one trial to the next" in finding.message
     assert "drift alone accounts for -3.0 % of b vs a (measured: -3.0 %)" in finding.message
-    unasked = changed(own(), lambda _: {"prepare": {"dataset_bytes": None}})
+    unasked = revise_trials(own(), lambda _: {"prepare": {"dataset_bytes": None}})
     tables = {name: each_second(60, "relations", size=size, indexes=1e8) for name, size in (("a", 8e8), ("b", 9e8))}
-    (finding,) = of("dataset-differs", probed(unasked, lambda trial: tables[trial.target]))
+    (finding,) = of("dataset-differs", add_samples(unasked, lambda trial: tables[trial.target]))
     assert "has 900 MB at a and 1.00 GB at b" in finding.message
     rows = on_host(others=0.3, steal=0.03)
     run = own(kind_b="dsn", probe={"over_ssh": OverSshRecord(host="db")})
-    run = probed(run, lambda trial: rows if trial.target == "b" else [])
+    run = add_samples(run, lambda trial: rows if trial.target == "b" else [])
     (finding,) = of("other-load", run)
     assert "the hypervisor gave up to 3 %" in finding.message
     assert finding.trials == [2, 4, 6, 8, 10, 12]

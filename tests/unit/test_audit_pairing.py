@@ -16,13 +16,13 @@ from tests.unit.audit_disturbed import failing, hits, on_host, ran, sized
 from tests.unit.audit_sample import (
     ROW,
     FakeRun,
-    changed,
+    add_samples,
     each_second,
     in_b,
     of,
     own,
     print_of_b,
-    probed,
+    revise_trials,
     rows_run,
     threaded,
     way,
@@ -60,7 +60,7 @@ def test_datasets_and_caches_of_unequal_size_confound_two_runs() -> None:
 
 def cached(run: str, a: float, b: float) -> FakeRun:
     """A run whose targets find these shares of their pages in shared buffers."""
-    return probed(own(run=run), lambda trial: hits(b if trial.target == "b" else a))
+    return add_samples(own(run=run), lambda trial: hits(b if trial.target == "b" else a))
 
 
 def test_findings_that_refuse_arms_of_a_run_refuse_two_runs() -> None:
@@ -117,7 +117,7 @@ def test_what_a_plan_says_about_trials_is_compared(
     plan: dict[str, object], trial: dict[str, object], refused: list[str], confounded: list[str], noted: list[str]
 ) -> None:
     base = own(run="one", plan=planned(probe={"enabled": True}))
-    other = changed(own(run="two", plan=plan or planned()), lambda _: trial)
+    other = revise_trials(own(run="two", plan=plan or planned()), lambda _: trial)
     for first, second in ((base, other), (other, base)):
         found = paired(first, second)
         assert [each.field for each in found.refused] == refused
@@ -128,7 +128,7 @@ def test_what_a_plan_says_about_trials_is_compared(
 def in_sessions(run: str, **settings: str) -> FakeRun:
     """A run whose load sets these for each of its connections, and whose facts lack them."""
     prints = BASE.model_copy(update={"servers": {"a": SERVER, "b": SERVER}})
-    return changed(own(run=run, fingerprint=prints), lambda _: {"session_settings": settings})
+    return revise_trials(own(run=run, fingerprint=prints), lambda _: {"session_settings": settings})
 
 
 def test_settings_of_the_sessions_are_compared_as_those_of_the_server() -> None:
@@ -207,7 +207,7 @@ def test_processors_of_one_class_confound_two_targets_of_a_run(cpu: str, confoun
 
 @pytest.mark.parametrize(("steal", "topics"), [(0.04, ["other load"]), (0.01, [])])
 def test_steal_in_one_arm_confounds(steal: float, topics: list[str]) -> None:
-    run = probed(own(), lambda trial: on_host(steal=steal if trial.target == "b" else 0.0))
+    run = add_samples(own(), lambda trial: on_host(steal=steal if trial.target == "b" else 0.0))
     assert [each.topic for each in pairing_within(run, "target", ["a"], ["b"]).confounders] == topics
 
 
@@ -236,10 +236,10 @@ FACTS = {
 FOUND = {
     "workers": threaded(4),
     "way": own(ways=lambda _, target: way(200, "eu-1a", "eu-1a", f"Xeon of {target}"), fingerprint=BASE),
-    "swapping": probed(own(), lambda each: each_second(60.0, "paging", swapped_in=1e6 * (each.target == "b"))),
+    "swapping": add_samples(own(), lambda each: each_second(60.0, "paging", swapped_in=1e6 * (each.target == "b"))),
     "errors": failing(b=700),
-    "maintenance": probed(own(), ran("checkpoints", "timed", "b")),
-    "other load": probed(own(), lambda trial: on_host(steal=0.04 if trial.target == "b" else 0.0)),
+    "maintenance": add_samples(own(), ran("checkpoints", "timed", "b")),
+    "other load": add_samples(own(), lambda trial: on_host(steal=0.04 if trial.target == "b" else 0.0)),
     "cache contents": cached("one", 0.99, 0.96),
     "dataset size": sized(1.06),
     "network path": own(kind_b="dsn", ways=lambda _, name: way(100.0 if name == "a" else 2_500.0)),

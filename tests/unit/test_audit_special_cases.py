@@ -14,13 +14,13 @@ from tests.unit.audit_sample import (
     ROW,
     FakeRun,
     Row,
+    add_samples,
     by_hosts,
-    changed,
     dipping,
     of,
     on_disks,
     own,
-    probed,
+    revise_trials,
     rows_run,
     way,
 )
@@ -98,10 +98,10 @@ def test_proposals_of_a_search_for_settings_are_no_arms() -> None:
         point = {"settings": {"work_mem": f"{trial.number}MB"}}
         return {"point": point, "target": "a", "outcome": Outcome.FAILED if trial.number == 3 else trial.outcome}
 
-    run = as_search(probed(changed(own(), proposed), ran(where="a", trials=[5])))
+    run = as_search(add_samples(revise_trials(own(), proposed), ran(where="a", trials=[5])))
     assert of("maintenance-one-arm", run) == of("errors-one-arm", run) == []
     # and drift biases no comparison of them
-    falling = changed(
+    falling = revise_trials(
         rated(lambda trial: 0.97**trial.number),
         lambda trial: {"point": {"settings": {"work_mem": f"{1 + trial.number // 4}MB"}}, "target": "a"},
     )
@@ -113,14 +113,14 @@ def test_a_dataset_fits_into_the_memory_of_its_own_machine_at_its_own_scale() ->
     far = own(dataset_bytes=1 << 30, kind_b="dsn", asked_b={"dsn": "host=far"})
     (finding,) = of("cache-resident", far)
     assert [each.figures["target"] for each in finding.evidence] == ["a"]
-    (finding,) = of("cache-resident", changed(far, lambda _: {"target": "b"}))
+    (finding,) = of("cache-resident", revise_trials(far, lambda _: {"target": "b"}))
     assert not finding.checked
 
     def scaled(trial: TrialRecord) -> Mapping[str, object]:
         bits, scale = (30, 10) if trial.number < 9 else (37, 5_000)
         return {"prepare": {"dataset_bytes": 1 << bits}, "point": {"scale": scale}}
 
-    (finding,) = of("cache-resident", changed(own(), scaled))
+    (finding,) = of("cache-resident", revise_trials(own(), scaled))
     assert "1.07 GB" in finding.message
     # memory is what the control group allows
     limited = on_disks("ext4", None)
@@ -140,11 +140,11 @@ def test_littles_law_allows_for_failures_outages_and_the_last_transactions_of_ow
     event = EventRecord(number=1, do="restart", at_s=1, began_s=1, seconds=3, outcome=EventOutcome.DONE, effect=effect)
     outage = own(summary={"tps": 9_500.0})
     assert worst(of("littles-law", outage)) is CAUTION
-    assert of("littles-law", changed(outage, lambda _: {"events": [event]})) == []
+    assert of("littles-law", revise_trials(outage, lambda _: {"events": [event]})) == []
     # clients that have sent their transactions wait for the last one
     run = own(latency={"mean": 0.3})
     assert worst(of("littles-law", run)) is INVALID
-    assert of("littles-law", changed(run, lambda _: {"duration_s": None})) == []
+    assert of("littles-law", revise_trials(run, lambda _: {"duration_s": None})) == []
 
 
 def test_a_server_at_an_address_of_this_machine_is_not_on_another() -> None:
@@ -190,10 +190,10 @@ def test_clients_that_a_phase_adds_late_are_not_served_unequally(ramp: object, s
 
 
 def test_dips_that_no_probe_saw_are_not_called_healthy() -> None:
-    (finding,) = of("dips-unexplained", changed(own(seconds=dipping(6)), lambda _: {"probe": None}))
+    (finding,) = of("dips-unexplained", revise_trials(own(seconds=dipping(6)), lambda _: {"probe": None}))
     assert finding.message.startswith("not checked: throughput dips in 12 trials (1, 2, 3")
     # one trial without a probe hides no dip of the others
-    run = changed(own(seconds=dipping(4)), lambda trial: {"probe": None} if trial.number == 2 else {})
+    run = revise_trials(own(seconds=dipping(4)), lambda trial: {"probe": None} if trial.number == 2 else {})
     assert worst(of("dips-unexplained", run)) is CAUTION
 
 
@@ -203,9 +203,9 @@ def test_an_arm_without_counts_hides_no_failed_trial_and_is_not_compared() -> No
             return {"outcome": Outcome.FAILED}
         return {"summary": {"succeeded": 0, "tps": 0.0}} if trial.target == "a" else {}
 
-    (finding,) = of("errors-one-arm", changed(own(), broken))
+    (finding,) = of("errors-one-arm", revise_trials(own(), broken))
     assert (finding.id, finding.trials) == ("errors-one-arm-trials", [1])
-    retried = changed(own(), lambda trial: {"summary": {"retried": 5_000 if trial.target == "a" else None}})
+    retried = revise_trials(own(), lambda trial: {"summary": {"retried": 5_000 if trial.target == "a" else None}})
     assert of("errors-one-arm", retried) == []
 
 
@@ -233,7 +233,7 @@ def test_findings_of_special_cases() -> None:
         ("settings-differ", own(changed_b={"hba_file": "/etc/postgresql/17/b/pg_hba.conf"}), None),
         ("repeats-spread", replace(own(), trials=[]), "not checked: no point has 3 trials"),
         # samples of the warm-up are due as well
-        ("probe-gap", changed(own(probe={"late": 40}), lambda _: {"warmup_s": 60.0}), None),
+        ("probe-gap", revise_trials(own(probe={"late": 40}), lambda _: {"warmup_s": 60.0}), None),
     ):  # fmt: skip
         assert [each.message for each in of(rule, run)] == ([] if message is None else [message])
 
@@ -259,7 +259,7 @@ def test_the_two_trials_of_a_duet_are_at_one_place_in_the_order() -> None:
         return {"duet": DuetRecord(partner=trial.number + (1 if trial.number % 2 else -1), processors=[0])}
 
     assert worst(of("drift", falling)) is not NOTE
-    assert worst(of("drift", changed(falling, paired))) is NOTE
+    assert worst(of("drift", revise_trials(falling, paired))) is NOTE
 
 
 def test_data_of_sql_files_with_other_variables_are_other_datasets() -> None:
@@ -269,10 +269,10 @@ def test_data_of_sql_files_with_other_variables_are_other_datasets() -> None:
         return {"prepare": {"shared_buffers_share": share, "page_cache_share": share}, "point": point}
 
     plan: dict[str, object] = {"name": "x", "trial": {"seed": 1}, "workload": {"scripts": ["read.sql"]}}
-    (finding,) = of("cache-cold", changed(own(plan=plan), swept))
+    (finding,) = of("cache-cold", revise_trials(own(plan=plan), swept))
     assert "50 % to 100 % of the dataset" in finding.message
     plan["workload"] = {"scripts": ["read.sql"], "dataset": {"name": "shop", "sql": [], "variables": {"rows": "10"}}}
-    assert of("cache-cold", changed(own(plan=plan), swept)) == []
+    assert of("cache-cold", revise_trials(own(plan=plan), swept)) == []
 
 
 FAR = own(ways=lambda *_: way(900, "1a", "1a"))
@@ -293,7 +293,7 @@ def test_findings_about_generators_name_the_responsible_one_with_its_host() -> N
          "a worker of generator-2 (load2) uses up to 97 % of a core",
          {"worker_cpu_share": 0.97, "generator-2": 0.97}, ""),
         # cut off from the server, its clients give up, and with them the trial, which is no sample of anything
-        ("errors", changed(by_hosts(ABORTED, HALF, (4, 900.0, 0.1), clients_aborted=[0, 4]),
+        ("errors", revise_trials(by_hosts(ABORTED, HALF, (4, 900.0, 0.1), clients_aborted=[0, 4]),
                            lambda _: {"outcome": Outcome.FAILED}),
          "clients of generator-2 (load2) aborted in ",
          {"clients_aborted": 4, "generator-2_aborted": 4}, "connection to the server was lost"),

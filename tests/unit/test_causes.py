@@ -10,7 +10,7 @@ from pgdyno.audit.causes import NO_CAUSE, with_causes
 from pgdyno.audit.subject import Subject
 from pgdyno.records import TrialRecord
 from pgdyno.store.read_runs import KeptPlan
-from tests.unit.audit_sample import FakeRun, changed, each_second, own, probed, quiet_looks
+from tests.unit.audit_sample import FakeRun, add_samples, each_second, own, quiet_looks, revise_trials
 
 if TYPE_CHECKING:
     from pgdyno.analyse.over_time.timeline import RunSource
@@ -23,7 +23,7 @@ def slower(run: FakeRun, tps: float = 5_000.0) -> FakeRun:
         rate = (tps if trial.target == "b" else 10_000.0) * (1 + 0.001 * (trial.number % 3))
         return {"summary": {"tps": rate, "succeeded": round(rate * SECONDS)}}
 
-    return changed(run, figures)
+    return revise_trials(run, figures)
 
 
 def caused(run: FakeRun, base: str = "a") -> Comparison:
@@ -37,7 +37,7 @@ def sentences(of: Comparison) -> list[str]:
 
 def counting(run: FakeRun, source: str, metric: str, a: float, b: float) -> FakeRun:
     """Return `run` in which the probe counts these in each second."""
-    return probed(run, lambda trial: each_second(SECONDS, source, **{metric: b if trial.target == "b" else a}))
+    return add_samples(run, lambda trial: each_second(SECONDS, source, **{metric: b if trial.target == "b" else a}))
 
 
 def test_counters_are_compared_per_transaction_whichever_arm_is_the_base() -> None:
@@ -72,7 +72,7 @@ def test_waits_that_make_transactions_longer_are_shown() -> None:
 def test_nothing_is_shown_for_single_trials_without_a_verdict_or_without_a_probe() -> None:
     run = slower(own())
     rows = each_second(SECONDS, "database", temp=5e9)
-    assert caused(probed(run, lambda trial: rows if trial.number in (2, 4) else ())).causes == (NO_CAUSE,)
+    assert caused(add_samples(run, lambda trial: rows if trial.number in (2, 4) else ())).causes == (NO_CAUSE,)
     assert caused(counting(own(), "database", "temp", 0, 1e9)).causes == ()
     assert caused(replace(slower(own()), probe_rows=(), of_trials={})).causes == ()
 
@@ -92,9 +92,9 @@ def test_another_plan_comes_first() -> None:
 
 
 def test_runs_are_compared_with_the_trials_of_each() -> None:
-    base, other = slower(own(run="one"), 10_000.0), slower(changed(own(run="two"), lambda _: {}), 10_000.0)
-    other = changed(other, lambda trial: {"summary": {"tps": 4_000.0 + trial.number, "succeeded": 240_000}})
-    other = probed(other, lambda _: each_second(SECONDS, "database", temp=4_000 * 2e3))
+    base, other = slower(own(run="one"), 10_000.0), slower(revise_trials(own(run="two"), lambda _: {}), 10_000.0)
+    other = revise_trials(other, lambda trial: {"summary": {"tps": 4_000.0 + trial.number, "succeeded": 240_000}})
+    other = add_samples(other, lambda _: each_second(SECONDS, "database", temp=4_000 * 2e3))
     (found,) = compare([between(cast("RunSource", base), cast("RunSource", other), Metric.TPS)])
     assert sentences(with_causes(found, Subject(base), Subject(other))) == [
         "temporary files: 2.00 kB a transaction at two, 0 at one"

@@ -35,7 +35,7 @@ from pgdyno.store.probe_queries import ProbeAverages
 from pgdyno.workloads.lua.figures import SWEEP_HEADINGS, sweep_table
 from pgdyno.workloads.tpcc.figures import tpcc_table
 from tests.present import present
-from tests.unit.audit_sample import FakeRun, changed, own
+from tests.unit.audit_sample import FakeRun, own, revise_trials
 from tests.unit.capture_sample import capture
 from tests.unit.report_sample import SampleRun, add_trial, manifest, plain_lines, render_html, sweep, to_markdown
 from tests.unit.test_analyse_likeness import end_of, statement
@@ -258,7 +258,7 @@ def test_waits_are_in_every_form_with_a_probe_and_the_section_with_a_capture_onl
     add_trial(run, "pg18", 2, 100.0, seconds=4)
     assert 'id="load"' not in render_html(run, "/runs/a")
     assert load_lines(digest(run)) == []
-    assert findings(changed(own(), lambda _: replay_fields(LIKE))) == []
+    assert findings(revise_trials(own(), lambda _: replay_fields(LIKE))) == []
 
 
 def test_terminal_markdown_csv_and_json_have_it() -> None:
@@ -315,7 +315,7 @@ def test_the_causes_of_disagreements_are_named(states: dict[str, int], copies: i
             "summary": found["summary"] | {"errors": errors},
         }
 
-    run = changed(own(), change)
+    run = revise_trials(own(), change)
     found = findings(run)
     assert [each.id for each in found] == ["unlike-capture-results"] * len(causes)
     assert [each.parameters["cause_id"] for each in found] == causes
@@ -342,7 +342,7 @@ def test_the_audit_names_trials_that_are_unlike_their_capture() -> None:
         end, figures = changes.get(trial.number, (LIKE, {}))
         return replay_fields(end, **figures)
 
-    found = {each.id: each for each in findings(changed(own(), change))}
+    found = {each.id: each for each in findings(revise_trials(own(), change))}
     assert {name: each.trials for name, each in found.items()} == {
         "unlike-capture-shares": [2],
         "unlike-capture-late": [3],
